@@ -1,0 +1,45 @@
+# Castaway. `make repro` builds what params.yaml describes, `make test` checks everything; each sets itself up.
+#
+#   make repro [TARGETS="sft@marooned"]   set up, then dvc repro
+#   make test                             set up, then ruff, mypy and pytest
+#   make bench                            set up, then the benchmarks
+#   make ui                               MLflow on http://127.0.0.1:5000
+#   make setup                            only .venv, from the pins in constraints.txt
+
+PYTHON ?= python3
+PORT ?= 5000
+TARGETS ?=
+BIN := .venv/bin
+# One stamp per content of the two files: unchanged pins install nothing.
+STAMP := .venv/castaway-$(shell cat pyproject.toml constraints.txt | git hash-object --stdin | cut -c1-12)
+# DVC runs a stage's command through the shell: it finds `python` on the PATH.
+ENV := PATH="$(CURDIR)/$(BIN):$$PATH" DO_NOT_TRACK=1 MLFLOW_DISABLE_TELEMETRY=true
+
+.PHONY: repro test bench ui setup
+
+repro: setup
+	@$(ENV) dvc repro $(TARGETS)
+
+test: setup
+	@$(ENV) ruff check .
+	@$(ENV) ruff format --check .
+	@$(ENV) mypy
+	@$(ENV) pytest
+
+bench: setup
+	@$(ENV) python -m benchmarks
+
+ui: setup
+	@$(ENV) mlflow ui --backend-store-uri "sqlite:///$(CURDIR)/mlflow.db" --host 127.0.0.1 --port $(PORT) --workers 1
+
+setup: $(STAMP)
+
+# -qq: pip's warnings about other people's configuration would flood the screen; its errors still show.
+$(STAMP):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Castaway needs Python 3.11 or newer; name one with 'make PYTHON=/path/to/python3.11'." >&2; exit 2; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@echo "Installing the pinned dependencies into .venv (a few minutes, once) ..."
+	@$(BIN)/pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@rm -f .venv/castaway-*
+	@touch $@

@@ -1,0 +1,130 @@
+"""The same pipeline with other seeds: is the result the method's, or one lucky draw's?
+
+    python -m benchmarks.seeds 2 3        then: castaway results --write README.md
+
+For each seed the last commit is cloned into a temporary folder, with the DVC cache and the MLflow store of this
+repository; `seed` is changed in the clone's params.yaml, and `dvc repro` builds the task there. What it measured goes
+to data/TASK/metrics/seeds/SEED.json; the clone is removed. The row of the seed that is built here is written as well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from castaway.errors import CastawayError
+
+ROOT = Path(__file__).parents[1]
+MEASURED = ("evaluate", "reward_model")
+CODE = ("castaway", "stages", "flows", "params.yaml", "dvc.yaml")
+"""What a result depends on."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    top = argparse.ArgumentParser("python -m benchmarks.seeds", description=(__doc__ or "").partition("\n")[0])
+    top.add_argument("seeds", nargs="+", type=int, metavar="SEED")
+    top.add_argument("--task", default="marooned")
+    options = top.parse_args(arguments)
+    try:
+        require_commit()
+        built = built_seed(ROOT, options.task)
+        save(ROOT, options.task, built, ROOT)
+        for seed in options.seeds:
+            if seed != built:
+                print(f"seed {seed}", flush=True)
+                build(options.task, seed)
+    except CastawayError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return 130
+    return 0
+
+
+def require_commit() -> None:
+    """A clone holds what is committed; rows of one table must come from one state of the code."""
+    changed = run(ROOT, "git", "status", "--porcelain", "--", *CODE).splitlines()
+    if changed:
+        raise CastawayError(
+            f"{changed[0][3:]} is not committed ({len(changed)} such files); commit, then run the seeds"
+        )
+
+
+def build(task: str, seed: int) -> None:
+    """Build the task with another seed in a clone."""
+    with tempfile.TemporaryDirectory(prefix=f"castaway-seed-{seed}-") as folder:
+        clone = Path(folder) / "castaway"
+        run(ROOT, "git", "clone", "--quiet", str(ROOT), str(clone))
+        dvc(clone, "config", "--local", "cache.dir", dvc(ROOT, "cache", "dir").strip())
+        set_seed(clone / "params.yaml", seed)
+        command = [sys.executable, "-m", "dvc", "repro", f"merge@{task}", f"evaluate@{task}"]
+        if subprocess.run(command, cwd=clone, env=environment(), check=False).returncode:
+            raise CastawayError(f"seed {seed} was not built, the lines above say why")
+        save(clone, task, seed, ROOT)
+
+
+def set_seed(path: Path, seed: int) -> None:
+    """Change the one line, and nothing else."""
+    text, count = re.subn(r"(?m)^seed: *\d+", f"seed: {seed}", path.read_text(encoding="utf-8"))
+    if count != 1:
+        raise CastawayError(f"{path.name} has {count} lines that begin with `seed:` and a number, expected one")
+    path.write_text(text, encoding="utf-8")
+
+
+def save(source: Path, task: str, seed: int, root: Path) -> Path:
+    """Copy the figures of a build to data/TASK/metrics/seeds/SEED.json."""
+    metrics = source / "data" / task / "metrics"
+    record: dict[str, Any] = {"seed": seed}
+    for stage in MEASURED:
+        record[stage] = json.loads((metrics / f"{stage}.json").read_text(encoding="utf-8"))
+    path = root / "data" / task / "metrics" / "seeds" / f"{seed}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(record, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    return path
+
+
+def built_seed(root: Path, task: str) -> int:
+    """The seed that the figures here were made with, by dvc.lock."""
+    try:
+        lock = YAML(typ="safe", pure=True).load((root / "dvc.lock").read_text(encoding="utf-8"))
+        seeds = {lock["stages"][f"{stage}@{task}"]["params"]["params.yaml"]["seed"] for stage in MEASURED}
+    except (OSError, KeyError, TypeError):
+        raise CastawayError(f"{task} has not been built here; run `dvc repro` first") from None
+    if len(seeds) != 1:
+        raise CastawayError(f"{task} is half built with another seed; run `dvc repro` first")
+    return int(seeds.pop())
+
+
+def environment() -> dict[str, str]:
+    """The clone's stages find this Python, and report to the MLflow store of this repository."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    stores = {"MLFLOW_TRACKING_URI": f"sqlite:///{ROOT / 'mlflow.db'}", "PREFECT_HOME": str(ROOT / ".prefect")}
+    return {**stores, **os.environ, "PATH": path, "DVC_NO_ANALYTICS": "1"}
+
+
+def dvc(root: Path, *arguments: str) -> str:
+    return run(root, sys.executable, "-m", "dvc", *arguments)
+
+
+def run(root: Path, *command: str) -> str:
+    """The output of a command that has to succeed."""
+    done = subprocess.run(command, cwd=root, env=environment(), capture_output=True, text=True, check=False)
+    if done.returncode:
+        reason = " ".join((done.stderr or done.stdout).split())
+        raise CastawayError(f"`{' '.join(command[:4])} ...` failed: {reason[-300:]}")
+    return done.stdout
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""Castaway: train language models to act, with a teacher that judges every move."""

@@ -1,0 +1,129 @@
+"""The command for people: check the parameters, read the results, look into an episode, look up the rules.
+
+    castaway --help
+
+It reads what the pipeline left and changes nothing, except between the markers of a file that `--write` names. What
+builds anything is `dvc repro` and `python -m flows`. A mistake is told in one line, and the exit status is then 2.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+from typer.exceptions import TyperException
+
+from castaway.errors import CastawayError
+
+# Heavy things are imported inside the commands: `castaway --help` has to answer at once.
+
+
+class OneLineErrors(TyperGroup):
+    """Tells any mistake in one line, with exit status 2."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the command, and leave with its status."""
+        try:
+            status = super().main(*args, **{**kwargs, "standalone_mode": False})
+        except CastawayError as error:
+            problem = str(error)
+        except TyperException as error:  # what was typed is no command of ours
+            problem = error.format_message() if hasattr(error, "format_message") else str(error)
+        except (KeyboardInterrupt, typer.Abort):
+            sys.exit(130)
+        else:
+            sys.exit(status if isinstance(status, int) else 0)
+        print(f"error: {' '.join(problem.split())}", file=sys.stderr)
+        sys.exit(2)
+
+
+app = typer.Typer(
+    name="castaway",
+    cls=OneLineErrors,
+    help="Look into a Castaway repository. To build, use `dvc repro`.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+@app.callback(invoke_without_command=True)
+def start(context: typer.Context) -> None:
+    """Look into a Castaway repository. To build, use `dvc repro`."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@app.command()
+def params(path: Annotated[Path, typer.Argument(help="The file to check.")] = Path("params.yaml")) -> None:
+    """Check params.yaml: print OK, or the mistake in one line."""
+    from castaway.params import load_params
+
+    load_params(path)
+    typer.echo("OK")
+
+
+@app.command()
+def results(
+    root: Annotated[Path, typer.Option(help="The repository.")] = Path(),
+    write: Annotated[Path | None, typer.Option(help="Put them between this file's markers instead.")] = None,
+) -> None:
+    """Print the evaluation of every task that has been built, as markdown tables."""
+    from castaway.envs.registry import TASKS, task_module
+    from castaway.report import task_report
+
+    folders = [root / "data" / task / "metrics" for task in TASKS]
+    seats = {task: task_module(task).EVALUATION_SEATS[0] for task in TASKS}
+    built = {folder.parent.name: folder for folder in folders if (folder / "evaluate.json").is_file()}
+    if not built:
+        raise CastawayError(f"there is no data/TASK/metrics/evaluate.json in {root.resolve()}; `dvc repro` builds it")
+    show(
+        "\n\n".join(f"### {task}\n\n{task_report(folder, seats[task])}" for task, folder in built.items()),
+        "results",
+        write,
+    )
+
+
+@app.command()
+def episode(path: Annotated[Path, typer.Argument(help="A .jsonl file in data/TASK/evaluate/POLICY/.")]) -> None:
+    """Print a saved episode: who said what, how it was judged, and what came of it."""
+    from castaway.transcript import episode_text, read_episode
+
+    typer.echo(episode_text(read_episode(path)))
+
+
+@app.command()
+def rules(
+    scenarios: Annotated[list[str] | None, typer.Argument(help="Scenarios of MAROONED; all if none is named.")] = None,
+    write: Annotated[Path | None, typer.Option(help="Put them between this file's markers instead.")] = None,
+) -> None:
+    """Print the constants of MAROONED's scenarios side by side, and what is paid."""
+    from castaway.envs.marooned.scenario import load_scenario
+    from castaway.rulebook import constants_table, pay_table
+
+    chosen = [load_scenario(name) for name in scenarios or ("classic", "skiff")]
+    same = all((one.colonist, one.traitor) == (chosen[0].colonist, chosen[0].traitor) for one in chosen)
+    pay = [pay_table(one) if same else f"{one.name}:\n\n{pay_table(one)}" for one in (chosen[:1] if same else chosen)]
+    show("\n\n".join([constants_table(chosen), *pay]), "rules", write)
+
+
+def show(text: str, name: str, path: Path | None) -> None:
+    """Print, or write between the markers `name` of a file."""
+    from castaway.report import replace_between
+
+    if path is None:
+        typer.echo(text)
+        return
+    try:
+        before = path.read_text(encoding="utf-8")
+        path.write_text(replace_between(before, name, text), encoding="utf-8")
+    except (OSError, UnicodeDecodeError, CastawayError) as error:
+        raise CastawayError(f"{path} cannot be written to: {error}") from None
+    typer.echo(f"{path}: the {name} are up to date")
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,200 @@
+"""MAROONED as a text environment.
+
+- Agents: the five sailors of the scenario.
+- Seats: `crew` (the four colonists, against the scripted saboteur), `traitor` (against the scripted crew), `all`.
+- Prompts: every living sailor of the seat, every turn, in the rendering that the parameters name.
+- Actions: the typed forms of `castaway.envs.marooned.actions`; `WAIT` is the idle one.
+- Reward: the scenario's rates, per sailor.
+- End: the crew wins by the ship or by ejecting the traitor; the traitor by time, or when too few are left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from random import Random
+from typing import Any
+
+from castaway.chat import Reply
+from castaway.envs.base import Message, Outcome, Prompt, TextEnvironment
+from castaway.envs.marooned import compact, full
+from castaway.envs.marooned.actions import WAIT, Action
+from castaway.envs.marooned.conduct import read
+from castaway.envs.marooned.engine import Game
+from castaway.envs.marooned.observation import Observation
+from castaway.envs.marooned.practice import practice
+from castaway.envs.marooned.scenario import load_scenario
+from castaway.envs.marooned.scripted import AIMLESS, Careless, Saboteur, Script, Worker
+from castaway.envs.marooned.slips import slip
+from castaway.envs.marooned.teaching import MaroonedRules
+from castaway.params import MaroonedParams
+
+EVALUATION_SEATS = ("crew", "traitor")
+"""The first is the one that `success_rate` speaks of."""
+
+Casting = Callable[[str, Random], Script]
+"""From a role to the script that plays it when no model does."""
+
+
+def standard_casting(role: str, random: Random) -> Script:
+    """Competent colonists against an active saboteur."""
+    return Saboteur() if role == "traitor" else Worker()
+
+
+class MaroonedEnvironment(TextEnvironment):
+    """One game at a time; see the module."""
+
+    name = "marooned"
+    seats = ("crew", "traitor", "all")
+    idle = "WAIT"
+
+    def __init__(self, scenario: str, rendering: str, casting: Casting = standard_casting) -> None:
+        """A table for games of one scenario."""
+        self.scenario = load_scenario(scenario)
+        self.agents = tuple(self.scenario.crew)
+        self.rules = MaroonedRules()
+        self._rendering: Any = {"compact": compact, "full": full}[rendering]
+        self._casting = casting
+
+    def reset(self, task_id: int, seat: str) -> None:
+        """Start the game of `task_id`."""
+        if task_id < 0 or seat not in self.seats:
+            raise ValueError(f"there is no episode {task_id} with seat {seat!r}; seats are {', '.join(self.seats)}")
+        self._game = Game(self.scenario, task_id)
+        self._seat = seat
+        sailors = self._game.world.sailors.values()
+        self._scripts = {
+            sailor.name: self._casting(sailor.role, Random(task_id * 16 + number + 1))
+            for number, sailor in enumerate(sailors)
+            if seat != "all" and (sailor.role == "traitor") != (seat == "traitor")
+        }
+        self._last: dict[str, str] = {}
+        self._skip()
+
+    def prompts(self) -> tuple[Prompt, ...]:
+        """Every living sailor of the seat."""
+        if self.done:
+            return ()
+        return tuple(
+            self._prompt(sailor.name, sailor.role)
+            for sailor in self._game.world.living
+            if sailor.name not in self._scripts
+        )
+
+    def _prompt(self, name: str, role: str) -> Prompt:
+        observation = self._game.observation(name)
+        messages: tuple[Message, ...] = (
+            {"role": "system", "content": self._rendering.system_text(observation)},
+            {"role": "user", "content": self._rendering.user_text(observation)},
+        )
+        return Prompt(name, role, messages, observation)
+
+    def step(self, actions: Mapping[str, str]) -> dict[str, float]:
+        """Play one turn, and on to the next in which somebody of the seat speaks."""
+        if self.done:
+            raise ValueError("the episode is over: reset before the next step")
+        rewards = self._play(actions)
+        for name, amount in self._skip().items():
+            rewards[name] += amount
+        return rewards
+
+    def _play(self, actions: Mapping[str, str]) -> dict[str, float]:
+        chosen: dict[str, Action] = {}
+        for sailor in self._game.world.living:
+            if sailor.name in self._scripts:
+                chosen[sailor.name] = self._scripts[sailor.name](self._game.observation(sailor.name)).action
+            else:
+                action, _ = read(self._game.observation(sailor.name), actions.get(sailor.name, self.idle))
+                chosen[sailor.name] = action or WAIT
+        self._last = {name: str(action) for name, action in chosen.items()}
+        return self._game.step(chosen)
+
+    def _skip(self) -> dict[str, float]:
+        """Turns in which nobody of the seat is alive are played by the scripts alone."""
+        rewards = dict.fromkeys(self.agents, 0.0)
+        while not self.done and not self.prompts():
+            for name, amount in self._play({}).items():
+                rewards[name] += amount
+        return rewards
+
+    @property
+    def done(self) -> bool:
+        """Whether somebody has won."""
+        return self._game.over
+
+    def outcome(self) -> Outcome:
+        """Success is the seat's own side winning; for `all`, the crew's."""
+        world = self._game.world
+        side = "traitor" if self._seat == "traitor" else "crew"
+        details = {"days": float(world.day), "progress": world.progress, "alive": float(len(world.living))}
+        return Outcome(world.winner == side, world.ending, details)
+
+    def snapshot(self) -> dict[str, Any]:
+        """The whole truth of this moment, with the actions that led to it."""
+        world = self._game.world
+        return {
+            "day": world.day,
+            "turn": world.turn,
+            "sailors": {
+                sailor.name: {
+                    "role": sailor.role,
+                    "place": list(sailor.place),
+                    "energy": sailor.energy,
+                    "backpack": dict(sorted(sailor.backpack.items())),
+                    "ate": sailor.ate,
+                    "poisoned_on": sailor.poisoned_on,
+                    "alive": sailor.alive,
+                    "ejected": sailor.ejected,
+                }
+                for sailor in world.sailors.values()
+            },
+            "piles": {pile.id: [*pile.place, pile.amount] for pile in world.piles.values()},
+            "store": dict(sorted(world.store.items())),
+            "ship": dict(world.ship),
+            "vote": asdict(world.vote) if world.vote else None,
+            "clues": [asdict(clue) for clue in world.clues],
+            "messages": [asdict(message) for message in world.messages],
+            "actions": self._last,
+            "winner": world.winner,
+            "ending": world.ending,
+        }
+
+    def observation(self, agent: str) -> Observation:
+        """What an agent knows now."""
+        return self._game.observation(agent)
+
+
+def make(params: MaroonedParams, casting: Casting = standard_casting) -> MaroonedEnvironment:
+    """The environment that the section `marooned` of the parameters describes."""
+    return MaroonedEnvironment(params.scenario, params.rendering, casting)
+
+
+def expert(prompt: Prompt) -> Reply:
+    """What a competent player of the prompt's role answers."""
+    script: Script = Saboteur() if prompt.role == "traitor" else Worker()
+    decision = script(prompt.observation)
+    return Reply(decision.aim, str(decision.action))
+
+
+def demonstrator(random: Random, carelessness: float) -> Callable[[Prompt], Reply]:
+    """An ordinary player: aimless in a share of its turns, whatever its role."""
+    script = Careless(random, carelessness)
+
+    def play(prompt: Prompt) -> Reply:
+        decision = script(prompt.observation)
+        return Reply(decision.aim, str(decision.action))
+
+    return play
+
+
+__all__ = [
+    "AIMLESS",
+    "EVALUATION_SEATS",
+    "MaroonedEnvironment",
+    "demonstrator",
+    "expert",
+    "make",
+    "practice",
+    "slip",
+    "standard_casting",
+]

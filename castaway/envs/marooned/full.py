@@ -1,0 +1,154 @@
+"""The long rendering of an observation, for instruct models: the rules, the map in sight, and all that is known."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from castaway.envs.marooned.actions import FORMS, TRAITOR_VERBS, VOTE_VERBS, WORK_VERBS, form
+from castaway.envs.marooned.conduct import legal_actions
+from castaway.envs.marooned.observation import Observation
+from castaway.envs.marooned.scenario import load_scenario
+from castaway.envs.marooned.state import Place
+
+CLUES_SHOWN = 12
+ACTIONS_SHOWN = 40
+
+
+def system_text(observation: Observation) -> str:
+    """Who the reader is, the rules, and how to answer."""
+    aim = (
+        "You are the traitor: keep the crew from finishing the ship, unseen, until the last day is over."
+        if observation.role == "traitor"
+        else "You are a colonist: finish the ship before the last day is over. One of the others is a traitor."
+    )
+    rules = _rules(observation.scenario.name, observation.role)
+    return f"You are {observation.name}, a shipwrecked sailor.\n{aim}\n\n{rules}"
+
+
+@cache
+def _rules(scenario_name: str, role: str) -> str:
+    scenario = load_scenario(scenario_name)
+    verbs = [verb for verb in FORMS if role == "traitor" or verb not in TRAITOR_VERBS]
+    energy = scenario.energy
+    phases = "; ".join(
+        f"{phase.name} {phase.turns} turns ({'work' if phase.work else 'no work'}"
+        f"{', votes' if phase.vote else ''}, {phase.messages} messages)"
+        for phase in scenario.phases
+    )
+    costs = "; ".join(
+        f"{name} {part.share} %, {part.steps} builds of {_count(part.step_cost)}"
+        f"{f', after {part.after}' if part.after else ''}"
+        for name, part in scenario.components.items()
+    )
+    return "\n".join(
+        [
+            "# Rules",
+            f"The game has {scenario.days} days. A day: {phases}.",
+            f"Only in phases of work: {', '.join(verb for verb in verbs if verb in WORK_VERBS)}.",
+            f"Only in phases with votes: {', '.join(verb for verb in verbs if verb in VOTE_VERBS)}.",
+            f"Ship: {costs}. BUILD takes its cost from the store and {scenario.builders} sailors at the camp.",
+            f"Energy: walk {energy.walk}, climb up {energy.climb_up}, climb down {energy.climb_down}, "
+            f"gather {energy.gather}, build {energy.build}. At dawn +{energy.fed} if you ate the day before, "
+            f"else -{energy.hungry}; at 0 you die. Food: {_count(scenario.food)}.",
+            f"A poisoned sailor dies after {scenario.poison.death} days unless {scenario.antidote_type} is used.",
+            f"A vote needs more than half of the living. With fewer than {scenario.least_alive} alive, or the last "
+            "day over, the traitor wins; with the ship finished or the traitor ejected, the crew wins.",
+            "",
+            "# Actions, exactly as typed",
+            *(form(verb) for verb in verbs),
+            "",
+            "# Answer",
+            "REASONING: one or two sentences",
+            "ACTION: one action",
+        ]
+    )
+
+
+def user_text(observation: Observation) -> str:
+    """What the reader knows."""
+    phase = observation.phase
+    return "\n".join(
+        [
+            f"Day {observation.day} of {observation.scenario.days}, turn {observation.turn}: {phase.name}, "
+            f"turn {observation.phase_turn} of {phase.turns}.",
+            f"You are at {_at(observation.place)}. Camp and ship: {_at(observation.camp)}.",
+            f"Energy {observation.energy}; {'you have eaten' if observation.ate else 'you have not eaten'} today."
+            + (f" You feel {observation.symptoms} symptoms of poison." if observation.symptoms else ""),
+            f"Backpack ({observation.load}/{observation.scenario.backpack}): {_count(observation.backpack)}.",
+            f"Store: {_count(observation.store)}.",
+            f"Ship {observation.progress:g} %: {_count(observation.ship)}.",
+            *([f"Last action: {observation.note}"] if observation.note else []),
+            *([f"A stair to the {observation.stair[0]} is here."] if observation.stair else []),
+            "",
+            "Crew:",
+            *(_mate(mate.name, mate.status, mate.place, mate.symptoms) for mate in observation.mates),
+            "",
+            *_map(observation),
+            "Piles known: " + (", ".join(f"{p.id} {p.amount} at {_at(p.place)}" for p in observation.piles) or "none"),
+            "",
+            *_log(observation),
+            "Legal now: " + _legal(observation),
+        ]
+    )
+
+
+def _at(place: Place) -> str:
+    return f"{place[0]} ({place[1]},{place[2]})"
+
+
+def _count(box: dict[str, int]) -> str:
+    return ", ".join(f"{kind} {amount}" for kind, amount in box.items()) or "nothing"
+
+
+def _mate(name: str, status: str, place: Place | None, symptoms: str) -> str:
+    where = f", at {_at(place)}" if place else ""
+    return f"- {name}: {status}{where}{f', {symptoms} symptoms of poison' if symptoms else ''}"
+
+
+def _map(observation: Observation) -> list[str]:
+    """The tiles in sight, north up: @ you, C camp, a digit for other sailors, a letter for a pile, # sea."""
+    level_name, x, y = observation.place
+    level = observation.scenario.levels[level_name]
+    marks = {pile.place: pile.kind[0] for pile in observation.piles}
+    marks[observation.camp] = "C"
+    for mate in observation.mates:
+        if mate.place:
+            known = marks.get(mate.place, "")
+            marks[mate.place] = str(int(known) + 1) if known.isdigit() else "1"
+    marks[observation.place] = "@"
+    rows = []
+    for row in range(y - level.vision, y + level.vision + 1):
+        columns = range(x - level.vision, x + level.vision + 1)
+        if 0 <= row < level.depth:
+            rows.append(
+                "".join(
+                    marks.get((level_name, column, row), ".") if 0 <= column < level.width else "#"
+                    for column in columns
+                )
+            )
+    return ["Map in sight (north up; @ you, C camp, digits sailors, letters piles, # sea):", *rows]
+
+
+def _log(observation: Observation) -> list[str]:
+    clues = [
+        f"- day {clue.day} turn {clue.turn}: {clue.text}{f' [strength {clue.strength}]' if clue.about else ''}"
+        for clue in observation.clues[-CLUES_SHOWN:]
+    ]
+    heard = [
+        f"- day {m.day} turn {m.turn}, {m.speaker}{f' to {m.to}' if m.to else ''}: {m.text}"
+        for m in observation.messages
+    ]
+    state = "A vote is open." if observation.vote_open else ""
+    return [
+        *(["Public log:", *clues] if clues else []),
+        *(["Talk (what sailors say may be untrue):", *heard] if heard else []),
+        *([state] if state else []),
+        f"Messages left now: {observation.messages_left}.",
+        "",
+    ]
+
+
+def _legal(observation: Observation) -> str:
+    actions = legal_actions(observation)
+    more = f", ... ({len(actions) - ACTIONS_SHOWN} more)" if len(actions) > ACTIONS_SHOWN else ""
+    return ", ".join(actions[:ACTIONS_SHOWN]) + more

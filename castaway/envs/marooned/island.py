@@ -1,0 +1,71 @@
+"""A new game: the island, its piles and stairs, the crew and the traitor among them, all from one seed."""
+
+from __future__ import annotations
+
+from random import Random
+
+from castaway.envs.marooned.scenario import Scenario
+from castaway.envs.marooned.state import Pile, Place, Sailor, World
+
+
+def new_world(scenario: Scenario, seed: int) -> World:
+    """The world of `seed` at dawn of the first day."""
+    random = Random(seed)
+    camp: Place = (scenario.ground, scenario.camp[0], scenario.camp[1])
+    traitor = random.choice(scenario.crew)
+    sailors = {
+        name: Sailor(name, "traitor" if name == traitor else "colonist", place, scenario.energy.start)
+        for name, place in zip(scenario.crew, _landings(scenario, camp, random), strict=True)
+    }
+    stairs = _stairs(scenario, camp, random)
+    piles = _piles(scenario, {camp, *stairs}, random)
+    by_place: dict[Place, list[str]] = {}
+    for pile in piles.values():
+        by_place.setdefault(pile.place, []).append(pile.id)
+    return World(
+        scenario=scenario,
+        random=random,
+        sailors=sailors,
+        piles=piles,
+        by_place=by_place,
+        stairs=stairs,
+        camp=camp,
+        ship=dict.fromkeys(scenario.components, 0),
+    )
+
+
+def _landings(scenario: Scenario, camp: Place, random: Random) -> list[Place]:
+    """Where the sailors begin: all at the camp, or scattered over the ground."""
+    if not scenario.scattered:
+        return [camp] * len(scenario.crew)
+    level = scenario.levels[scenario.ground]
+    return [(scenario.ground, random.randrange(level.width), random.randrange(level.depth)) for _ in scenario.crew]
+
+
+def _stairs(scenario: Scenario, camp: Place, random: Random) -> dict[Place, Place]:
+    """Each stair leads to the stair back; those without a fixed place stand anywhere but at the camp."""
+    places: dict[tuple[str, str], Place] = {}
+    for name, level in scenario.levels.items():
+        for other, where in level.stairs.items():
+            taken = {camp, *places.values()}
+            place: Place = (name, where[0], where[1]) if where else camp
+            while place in taken:
+                place = (name, random.randrange(level.width), random.randrange(level.depth))
+            places[name, other] = place
+    return {place: places[other, name] for (name, other), place in places.items()}
+
+
+def _piles(scenario: Scenario, taken: set[Place], random: Random) -> dict[str, Pile]:
+    """Piles lie on tiles of their own while there are any, never at the camp or on stairs."""
+    piles: dict[str, Pile] = {}
+    counts: dict[str, int] = {}
+    for name, level in scenario.levels.items():
+        tiles = [(name, x, y) for y in range(level.depth) for x in range(level.width) if (name, x, y) not in taken]
+        kinds = [kind for kind, count in level.piles.items() for _ in range(count)]
+        if len(kinds) > len(tiles):
+            tiles = tiles * (len(kinds) // len(tiles) + 1)
+        for kind, place in zip(kinds, random.sample(tiles, len(kinds)), strict=True):
+            counts[kind] = counts.get(kind, 0) + 1
+            pile_id = f"{kind.upper()}_{counts[kind]}"
+            piles[pile_id] = Pile(pile_id, kind, place, scenario.pile_amount)
+    return piles

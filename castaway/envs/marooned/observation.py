@@ -1,0 +1,180 @@
+"""What one sailor knows: the only thing that prompts, rules of conduct, scripted sailors and teachers may read.
+
+Everything that a sailor is shown or refused is computed from its `Observation`, so nothing can leak that is not in
+here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from castaway.envs.marooned.scenario import Phase, Scenario
+from castaway.envs.marooned.state import Clue, Message, Place, Sailor, World, distance
+
+
+@dataclass(frozen=True, slots=True)
+class SeenPile:
+    """A pile as the sailor saw it last."""
+
+    id: str
+    kind: str
+    place: Place
+    amount: int
+
+
+@dataclass(frozen=True, slots=True)
+class Mate:
+    """Another sailor, as this one knows it."""
+
+    name: str
+    status: str
+    """`alive`, `dead` or `ejected`; deaths and ejections are announced to all."""
+    place: Place | None
+    """Where it is, if in sight (the traitor always knows)."""
+    symptoms: str
+    """`early` or `severe`, if in sight and showing; else empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One sailor's knowledge at the start of one turn."""
+
+    scenario: Scenario
+    day: int
+    turn: int
+    phase: Phase
+    phase_turn: int
+    """1 in the first turn of the phase."""
+    name: str
+    role: str
+    place: Place
+    camp: Place
+    energy: int
+    backpack: dict[str, int]
+    ate: bool
+    symptoms: str
+    stair: Place | None
+    """Where the stair on this tile leads."""
+    store: dict[str, int]
+    ship: dict[str, int]
+    progress: float
+    mates: tuple[Mate, ...]
+    piles: tuple[SeenPile, ...]
+    """Piles in sight or remembered."""
+    clues: tuple[Clue, ...]
+    accused: bool
+    """Asked today to show the backpack."""
+    vote_open: bool
+    voted: bool
+    vote_over: bool
+    """Today's vote has been held."""
+    messages: tuple[Message, ...]
+    """The newest, oldest first: said aloud by anyone, told to this sailor, or told by it."""
+    messages_left: int
+    """How many it may still send in this phase; 0 also while it has to wait between two."""
+    framed: bool
+    sos_sent: bool
+    note: str
+    """What became of its last action."""
+
+    @property
+    def load(self) -> int:
+        """Units carried."""
+        return sum(self.backpack.values())
+
+    @property
+    def at_camp(self) -> bool:
+        """Whether it stands at the camp."""
+        return self.place == self.camp
+
+    def mate(self, name: str) -> Mate | None:
+        """The other sailor of that name."""
+        return next((mate for mate in self.mates if mate.name == name), None)
+
+    def here(self) -> list[SeenPile]:
+        """Piles on the sailor's own tile."""
+        return [pile for pile in self.piles if pile.place == self.place]
+
+
+def phase_at(scenario: Scenario, turn: int) -> tuple[Phase, int]:
+    """The phase of a turn of the day (from 1), and the turn's number within it."""
+    for phase in scenario.phases:
+        if turn <= phase.turns:
+            return phase, turn
+        turn -= phase.turns
+    raise IndexError("a turn after the end of the day")
+
+
+def symptoms_of(sailor: Sailor, world: World) -> str:
+    """What a look at a sailor shows of the poison in it."""
+    if sailor.poisoned_on is None or not sailor.alive:
+        return ""
+    days = world.day - sailor.poisoned_on
+    rules = world.scenario.poison
+    return "severe" if days >= rules.severe else "early" if days >= rules.early else ""
+
+
+def observe(world: World, sailor: Sailor) -> Observation:
+    """The sailor's knowledge now; also refreshes its memory of piles in sight."""
+    scenario = world.scenario
+    phase, phase_turn = phase_at(scenario, world.turn)
+    vision = scenario.levels[sailor.place[0]].vision
+    _remember(world, sailor, vision)
+    return Observation(
+        scenario=scenario,
+        day=world.day,
+        turn=world.turn,
+        phase=phase,
+        phase_turn=phase_turn,
+        name=sailor.name,
+        role=sailor.role,
+        place=sailor.place,
+        camp=world.camp,
+        energy=sailor.energy,
+        backpack=dict(sorted(sailor.backpack.items())),
+        ate=sailor.ate,
+        symptoms=symptoms_of(sailor, world),
+        stair=world.stairs.get(sailor.place),
+        store=dict(sorted(world.store.items())),
+        ship=dict(world.ship),
+        progress=world.progress,
+        mates=tuple(_mate(world, sailor, other, vision) for other in world.sailors.values() if other is not sailor),
+        piles=tuple(SeenPile(id, kind, place, amount) for id, (place, kind, amount) in sorted(sailor.seen.items())),
+        clues=tuple(world.clues),
+        accused=sailor.name in world.accused,
+        vote_open=world.vote is not None,
+        voted=world.vote is not None and sailor.name in world.vote.ballots,
+        vote_over=world.voted_today,
+        messages=tuple(sailor.inbox[-6:]),
+        messages_left=_messages_left(world, sailor, phase),
+        framed=sailor.framed,
+        sos_sent=sailor.sos_on == world.day,
+        note=sailor.note,
+    )
+
+
+def _remember(world: World, sailor: Sailor, vision: int) -> None:
+    for pile in world.piles.values():
+        if distance(pile.place, sailor.place) <= vision:
+            sailor.seen[pile.id] = (pile.place, pile.kind, pile.amount)
+    gone = [
+        id
+        for id, (place, _, _) in sailor.seen.items()
+        if id not in world.piles and distance(place, sailor.place) <= vision
+    ]
+    for id in gone:
+        del sailor.seen[id]
+
+
+def _mate(world: World, sailor: Sailor, other: Sailor, vision: int) -> Mate:
+    if not other.alive:
+        return Mate(other.name, "ejected" if other.ejected else "dead", None, "")
+    in_sight = distance(sailor.place, other.place) <= vision
+    known = in_sight or sailor.role == "traitor"
+    return Mate(other.name, "alive", other.place if known else None, symptoms_of(other, world) if in_sight else "")
+
+
+def _messages_left(world: World, sailor: Sailor, phase: Phase) -> int:
+    if world.clock - sailor.last_message < phase.message_every:
+        return 0
+    return max(0, phase.messages - sailor.messages)

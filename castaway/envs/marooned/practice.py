@@ -1,0 +1,27 @@
+"""Reading practice for the tiny base model: the same situation with other aims, and the step that each one takes.
+
+From play alone a small model learns slowly where in a prompt the answer stands; this text shows it for every resource.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from castaway.chat import Reply
+from castaway.envs.marooned.compact import heading, nearest_pile
+from castaway.envs.marooned.observation import Observation
+from castaway.envs.marooned.scripted import fetch, go_to_camp
+
+
+def practice(observation: Observation, random: Random, count: int) -> list[Reply]:
+    """At most `count` answers with different aims, in a random order. They need not be legal or wise."""
+    piles = [nearest_pile(observation, {kind}) for kind in observation.scenario.resources]
+    decisions = [fetch(observation, pile) for pile in piles if pile]
+    answers = [Reply(decision.aim, str(decision.action)) for decision in decisions]
+    if heading(observation.place, observation.camp) == "here":
+        answers += [Reply("store", f"DEPOSIT {kind} {amount}") for kind, amount in observation.backpack.items()]
+    else:
+        decision = go_to_camp(observation)
+        answers.append(Reply(decision.aim, str(decision.action)))
+    random.shuffle(answers)
+    return answers[:count]

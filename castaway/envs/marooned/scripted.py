@@ -1,0 +1,235 @@
+"""Scripted sailors. Each sees its own observation and nothing else, like a model would.
+
+`Worker` is a competent colonist, `Careless` one that is often aimless, `Saboteur` an active traitor, `Typist` writes
+random legal actions, and `Waiter` waits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import Protocol
+
+from castaway.envs.marooned.actions import WAIT, Action, parse_action
+from castaway.envs.marooned.compact import heading, nearest_pile, next_pile, remaining_need, steps
+from castaway.envs.marooned.conduct import build_problem, legal_actions, refuse
+from castaway.envs.marooned.observation import Observation, SeenPile
+from castaway.envs.marooned.state import Place, distance
+
+TRUSTED_CLUE = 80
+"""Planted evidence is at most 75 strong: who votes only on stronger clues is never fooled by it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a scripted sailor does, and the aim that it would give as its reasoning."""
+
+    action: Action
+    aim: str
+
+
+class Script(Protocol):
+    """A sailor that is not a model."""
+
+    def __call__(self, observation: Observation) -> Decision:
+        """Its legal action for this turn."""
+        ...
+
+
+def walk(observation: Observation, goal: Place) -> Action:
+    """One step toward a place of the same level, east or west before north or south."""
+    east, south = goal[1] - observation.place[1], goal[2] - observation.place[2]
+    if east:
+        return Action("MOVE", ("EAST" if east > 0 else "WEST",))
+    if south:
+        return Action("MOVE", ("SOUTH" if south > 0 else "NORTH",))
+    return WAIT
+
+
+def fetch(observation: Observation, pile: SeenPile) -> Decision:
+    """Gather a pile, or take a step toward it."""
+    if pile.place == observation.place:
+        return Decision(Action("GATHER", (pile.id,)), f"{pile.id} here")
+    return Decision(walk(observation, pile.place), f"{pile.id} {heading(observation.place, pile.place)}")
+
+
+def go_to_camp(observation: Observation) -> Decision:
+    """A step toward the camp."""
+    return Decision(walk(observation, observation.camp), f"camp {heading(observation.place, observation.camp)}")
+
+
+def first_legal(observation: Observation, *wishes: Decision | None) -> Decision:
+    """The first wish that is legal now, else to rest."""
+    for wish in wishes:
+        if wish is not None and refuse(observation, wish.action) is None:
+            return wish
+    return REST
+
+
+AIMLESS = "wander"
+"""What an aimless sailor gives as its reasoning."""
+
+REST = Decision(WAIT, "rest")
+
+
+def suspect(observation: Observation, least: int = TRUSTED_CLUE) -> str:
+    """The living sailor that the strongest clue names, if it is strong enough."""
+    clues = [clue for clue in observation.clues if clue.about not in ("", observation.name) and clue.strength >= least]
+    for clue in sorted(clues, key=lambda clue: (-clue.strength, clue.about)):
+        mate = observation.mate(clue.about)
+        if mate and mate.status == "alive":
+            return clue.about
+    return ""
+
+
+class Waiter:
+    """Does nothing."""
+
+    def __call__(self, observation: Observation) -> Decision:
+        """WAIT."""
+        return REST
+
+
+class Typist:
+    """Types random legal actions."""
+
+    def __init__(self, random: Random) -> None:
+        """Draw from `random`."""
+        self._random = random
+
+    def __call__(self, observation: Observation) -> Decision:
+        """A legal action, each verb alike likely."""
+        by_verb: dict[str, list[str]] = {}
+        for text in legal_actions(observation):
+            by_verb.setdefault(text.split(" ", 1)[0], []).append(text)
+        action = parse_action(self._random.choice(by_verb[self._random.choice(sorted(by_verb))]))
+        assert action is not None
+        return Decision(action, AIMLESS)
+
+
+class Worker:
+    """A competent colonist: fetches what the ship needs, builds, eats in time, and votes on strong evidence."""
+
+    def __call__(self, observation: Observation) -> Decision:
+        """The most useful thing to do now."""
+        name = suspect(observation)
+        if name and observation.phase.vote:
+            verb = "VOTE" if observation.vote_open else "CALL_VOTE"
+            ballot = Decision(Action(verb, (name,)), f"suspect {name}")
+            return first_legal(observation, ballot, *self._at_hand(observation))
+        at_hand = first_legal(observation, *self._at_hand(observation))
+        if at_hand != REST or not observation.phase.work:
+            return at_hand
+        goal = self._goal(observation)
+        if isinstance(goal, SeenPile):
+            return first_legal(observation, fetch(observation, goal))
+        return first_legal(observation, go_to_camp(observation)) if goal else REST
+
+    def _at_hand(self, observation: Observation) -> list[Decision]:
+        """What can be done without a step: eat when weak, hand in, build."""
+        wishes = []
+        foods = [kind for kind in observation.scenario.food if kind in observation.backpack]
+        tired = observation.energy <= observation.scenario.energy_high
+        if foods and (tired or not observation.ate):
+            wishes.append(Decision(Action("EAT", (foods[0],)), "hungry"))
+        if observation.at_camp:
+            materials = remaining_need(observation)
+            for kind, amount in observation.backpack.items():
+                if kind in materials:
+                    wishes.append(Decision(Action("DEPOSIT", (kind, str(amount))), "store"))
+            wishes += [Decision(Action("BUILD", (name,)), "ready") for name in observation.scenario.components]
+        return wishes
+
+    def _goal(self, observation: Observation) -> SeenPile | Place | None:
+        """Where to go: food when weak, the camp when loaded or needed there, else the best pile."""
+        need = remaining_need(observation)
+        carried = sum(observation.backpack.get(kind, 0) for kind in need)
+        if observation.energy <= observation.scenario.energy_low and not carried:
+            food = nearest_pile(observation, set(observation.scenario.food))
+            if food:
+                return food
+        pile = next_pile(observation)
+        room = observation.scenario.backpack - observation.load
+        enough = carried >= 2 * observation.scenario.gather_amount or room <= 0
+        if carried and (enough or pile is None or self._far(observation, pile)):
+            return observation.camp
+        ready = any(not build_problem(observation, name) for name in observation.scenario.components)
+        if ready and (observation.at_camp or self._is_nearest_to_camp(observation)):
+            return None if observation.at_camp else observation.camp
+        return pile or (None if observation.at_camp else observation.camp)
+
+    def _far(self, observation: Observation, pile: SeenPile) -> bool:
+        return steps(observation.place, pile.place) > steps(observation.place, observation.camp)
+
+    def _is_nearest_to_camp(self, observation: Observation) -> bool:
+        mine = steps(observation.place, observation.camp)
+        others = [steps(mate.place, observation.camp) for mate in observation.mates if mate.place is not None]
+        return mine <= 2 and all(mine <= other for other in others if other)
+
+
+class Careless:
+    """An ordinary sailor: plays its role, but does something aimless in a share of its turns."""
+
+    def __init__(self, random: Random, carelessness: float) -> None:
+        """Be aimless with probability `carelessness` a turn."""
+        self._random = random
+        self._carelessness = carelessness
+        self._worker, self._saboteur, self._typist = Worker(), Saboteur(), Typist(random)
+
+    def __call__(self, observation: Observation) -> Decision:
+        """Work, or drift."""
+        if self._random.random() >= self._carelessness:
+            return (self._saboteur if observation.role == "traitor" else self._worker)(observation)
+        drift = self._typist(observation)
+        # Careless, not mad: nobody ejects a mate or throws materials away by absent-mindedness.
+        return drift if drift.action.verb in ("MOVE", "WAIT", "EAT") else Decision(WAIT, AIMLESS)
+
+
+class Saboteur:
+    """An active traitor: breaks the ship when nobody is near enough to recognise it, eats, and plants evidence."""
+
+    def __call__(self, observation: Observation) -> Decision:
+        """The most harmful thing that looks harmless."""
+        if observation.phase.vote:
+            return first_legal(observation, self._vote(observation), self._frame(observation), *self._eat(observation))
+        if self._unseen(observation):
+            strike = first_legal(observation, *self._strikes(observation))
+            if strike != REST:
+                return strike
+        meal = first_legal(observation, *self._eat(observation))
+        return meal if meal != REST else first_legal(observation, self._step(observation))
+
+    def _unseen(self, observation: Observation) -> bool:
+        reach = observation.scenario.evidence.witness
+        return all(mate.place is None or distance(mate.place, observation.place) > reach for mate in observation.mates)
+
+    def _strikes(self, observation: Observation) -> list[Decision]:
+        """Sabotage, most precious progress first."""
+        parts = sorted(observation.scenario.components.items(), key=lambda item: (-item[1].share, item[0]))
+        return [Decision(Action("SABOTAGE", (name,)), "unseen") for name, _ in parts]
+
+    def _eat(self, observation: Observation) -> list[Decision]:
+        hungry = not observation.ate or observation.energy <= observation.scenario.energy_low
+        foods = [kind for kind in observation.scenario.food if kind in observation.backpack]
+        actions = [Action("EAT", (kind,)) for kind in foods if hungry]
+        if hungry and not foods:
+            actions += [Action("GATHER", (p.id,)) for p in observation.here() if p.kind in observation.scenario.food]
+        return [Decision(action, "hungry") for action in actions]
+
+    def _step(self, observation: Observation) -> Decision | None:
+        """Fetch food when weak, else lurk beside the ship, where any unseen moment can be used."""
+        food = nearest_pile(observation, set(observation.scenario.food))
+        if food and observation.energy <= observation.scenario.energy_low:
+            return fetch(observation, food)
+        away = distance(observation.place, observation.camp)
+        lurking = away <= observation.scenario.sabotage_range
+        return None if lurking else go_to_camp(observation)
+
+    def _frame(self, observation: Observation) -> Decision | None:
+        mates = [mate.name for mate in observation.mates if mate.status == "alive"]
+        return Decision(Action("FRAME", (mates[0],)), "blame") if mates and observation.day > 1 else None
+
+    def _vote(self, observation: Observation) -> Decision | None:
+        name = suspect(observation, least=50)
+        verb = "VOTE" if observation.vote_open else "CALL_VOTE"
+        return Decision(Action(verb, (name,)), f"suspect {name}") if name else None

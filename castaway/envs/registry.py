@@ -1,0 +1,30 @@
+"""Environments by name. The module `castaway.envs.NAME.environment` has to offer:
+
+- `make(section)`: a `TextEnvironment` by the task's section of the parameters;
+- `expert(prompt)`: a competent player's `Reply`, and `demonstrator(random, carelessness)`: an ordinary player;
+- `AIMLESS`: a reasoning that says nothing;
+- `EVALUATION_SEATS`: the seats that a policy is evaluated in, the main one first;
+- `practice(observation, random, count)` and `slip(reply, random)`: text for pretraining the tiny base model.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from castaway.envs.base import TextEnvironment
+from castaway.params import Params
+
+TASKS = ("marooned",)
+"""Every task there is."""
+
+
+def task_module(task: str) -> Any:
+    """The module of a task."""
+    return import_module(f"castaway.envs.{task}.environment")
+
+
+def make_environment(params: Params, task: str) -> TextEnvironment:
+    """A new environment of the task, by its section of the parameters."""
+    environment: TextEnvironment = task_module(task).make(getattr(params, task))
+    return environment

@@ -1,0 +1,1 @@
+"""Models: the tiny stand-in, adapters and their merging, chat prompts as tokens."""

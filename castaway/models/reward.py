@@ -1,0 +1,96 @@
+"""The reward model: how well an answer suits its situation, as a standardised number."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft import PeftModel
+from transformers import AutoModelForSequenceClassification, PreTrainedModel, PreTrainedTokenizerBase
+
+from castaway.envs.base import Message
+from castaway.models.policy import load_model
+from castaway.models.tokens import pad_left, positions, prompt_tokens, reply_tokens
+
+SCALE_FILE = "scale.json"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Mean and deviation of the raw scores on the training pairs."""
+
+    mean: float
+    deviation: float
+
+    def save(self, folder: Path) -> None:
+        """Write it beside the adapter."""
+        text = json.dumps({"deviation": self.deviation, "mean": self.mean}, indent=2, sort_keys=True)
+        (folder / SCALE_FILE).write_text(f"{text}\n", "utf-8")
+
+    @classmethod
+    def load(cls, folder: Path) -> Scale:
+        """Read it."""
+        return cls(**json.loads((folder / SCALE_FILE).read_text("utf-8")))
+
+
+def sequence_classifier(base: Path, adapters: Sequence[Path], pad: int) -> PreTrainedModel:
+    """The policy's trunk under a new scalar head, all adapters merged. The head is drawn from torch's generator."""
+    merged: Any = load_model(base, adapters)
+    classifier: Any = AutoModelForSequenceClassification.from_pretrained(base, num_labels=1, dtype=torch.float32)
+    classifier.config.pad_token_id = pad
+    classifier.model.load_state_dict(merged.model.state_dict())
+    result: PreTrainedModel = classifier
+    return result
+
+
+class RewardScorer:
+    """A trained reward model, ready to score."""
+
+    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, scale: Scale) -> None:
+        """Wrap a classifier with one output."""
+        self._model = model.eval()
+        self._tokenizer = tokenizer
+        self._scale = scale
+
+    @classmethod
+    def load(
+        cls, folder: Path, base: Path, adapters: Sequence[Path], tokenizer: PreTrainedTokenizerBase
+    ) -> RewardScorer:
+        """The reward model in `folder`, which was trained on the base with these adapters merged."""
+        pad: Any = tokenizer.pad_token_id
+        # The head comes from the adapter's folder; what it is drawn as before does not matter.
+        model: Any = PeftModel.from_pretrained(sequence_classifier(base, adapters, pad), folder)
+        return cls(model.merge_and_unload(), tokenizer, Scale.load(folder))
+
+    def tokens(self, messages: Sequence[Message], answer: str) -> list[int]:
+        """Prompt and answer as the reward model reads them."""
+        prompt = prompt_tokens(self._tokenizer, messages)
+        return prompt + reply_tokens(self._tokenizer, messages, answer)
+
+    def raw(self, rows: Sequence[list[int]], batch: int = 128) -> list[float]:
+        """The model's own outputs for token rows."""
+        order = sorted(range(len(rows)), key=lambda index: len(rows[index]))
+        scores: dict[int, float] = {}
+        pad: Any = self._tokenizer.pad_token_id
+        model: Any = self._model
+        with torch.inference_mode():
+            for start in range(0, len(order), batch):
+                indices = order[start : start + batch]
+                tokens, mask = pad_left([rows[index] for index in indices], pad)
+                hidden = model.model(
+                    input_ids=tokens.to(model.device),
+                    attention_mask=mask.to(model.device),
+                    position_ids=positions(mask).to(model.device),
+                ).last_hidden_state[:, -1]
+                scores.update(zip(indices, model.score(hidden)[:, 0].float().tolist(), strict=True))
+        return [scores[index] for index in range(len(rows))]
+
+    def score(self, situations: Sequence[tuple[Sequence[Message], str]]) -> list[float]:
+        """Standardised scores of (messages, answer), held within three deviations."""
+        raw = self.raw([self.tokens(messages, answer) for messages, answer in situations])
+        scaled = [(value - self._scale.mean) / self._scale.deviation for value in raw]
+        return [max(-3.0, min(3.0, value)) for value in scaled]

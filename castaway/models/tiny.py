@@ -1,0 +1,73 @@
+"""The tiny base model: a Llama of about a million parameters with its own tokenizer and chat template.
+
+It stands in for an instruct model where none can be had: same code path, same files, a millionth of the size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from castaway.params import BaseParams
+
+PAD, END = "<|pad|>", "<|end|>"
+SPECIAL_TOKENS = [PAD, END, "<|system|>", "<|user|>", "<|assistant|>"]
+CONTEXT = 512
+"""Positions of the tiny model."""
+
+CHAT_TEMPLATE = (
+    "{%- for message in messages -%}"
+    "{{- '<|' + message['role'] + '|>' -}}"
+    "{%- if message['role'] == 'assistant' -%}"
+    "{%- generation -%}{{- message['content'] + '<|end|>' -}}{%- endgeneration -%}"
+    "{%- else -%}{{- message['content'] + '<|end|>' -}}{%- endif -%}"
+    "{%- endfor -%}"
+    "{%- if add_generation_prompt -%}{{- '<|assistant|>' -}}{%- endif -%}"
+)
+"""Every message ends in the stop token, which the assistant's share of the loss includes."""
+
+
+def train_tokenizer(texts: Iterable[str], vocabulary: int) -> PreTrainedTokenizerFast:
+    """A byte-level BPE tokenizer whose pieces are words with their leading blank; any Unicode text round-trips."""
+    tokenizer = Tokenizer(models.BPE())
+    words = pre_tokenizers.Split(Regex(r"\n| ?[^\s]+|\s"), behavior="isolated")
+    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([words, byte_level])
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        special_tokens=SPECIAL_TOKENS,
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token=PAD,
+        eos_token=END,
+        model_max_length=CONTEXT,
+        clean_up_tokenization_spaces=False,
+        chat_template=CHAT_TEMPLATE,
+    )
+
+
+def new_model(params: BaseParams, tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
+    """An untrained model of the size that the parameters name, weights drawn from torch's global generator."""
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=params.hidden_size,
+        intermediate_size=3 * params.hidden_size,
+        num_hidden_layers=params.layers,
+        num_attention_heads=params.heads,
+        num_key_value_heads=params.heads,
+        max_position_embeddings=CONTEXT,
+        tie_word_embeddings=True,
+        # The usual 0.02 suits widths of thousands; at this width it makes the first minutes of learning idle.
+        initializer_range=params.hidden_size**-0.5,
+        pad_token_id=tokenizer.pad_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        bos_token_id=None,
+    )
+    return LlamaForCausalLM(config)

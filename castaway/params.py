@@ -1,0 +1,263 @@
+"""Every knob of the pipeline, typed: the only place that reads `params.yaml`.
+
+One frozen model per section, named as the stage that it drives. A key that is unknown, missing or wrong stops
+the run before anything is built, in one line that names the key, the value and what was expected.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from ruamel.yaml import YAML
+from ruamel.yaml.constructor import DuplicateKeyError
+from ruamel.yaml.error import YAMLError
+
+from castaway.errors import CastawayError
+from castaway.mistakes import explain
+
+PositiveInteger = Annotated[int, Field(gt=0)]
+NaturalNumber = Annotated[int, Field(ge=0)]
+Positive = Annotated[float, Field(gt=0)]
+NonNegative = Annotated[float, Field(ge=0)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
+
+TaskName = Literal["marooned"]
+
+
+class Section(BaseModel):
+    """A section of `params.yaml`: immutable, and strict about unknown keys and types."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class LoraParams(Section):
+    """A low-rank adapter, as PEFT spells it."""
+
+    rank: PositiveInteger
+    """Rank of the two factors."""
+    alpha: Positive
+    """Scale: the update is multiplied by alpha / sqrt(rank) (rank-stabilised LoRA)."""
+
+
+class BaseParams(Section):
+    """The model that everything starts from."""
+
+    model: Annotated[str, Field(min_length=1)]
+    """`tiny`, or the name of a Hugging Face model."""
+    revision: str | None
+    """The hub commit to pin; must be given for a hub model, and null for `tiny`."""
+    vocabulary: Annotated[int, Field(ge=300, le=65536)]
+    """Tokens of the tiny tokenizer, special and byte tokens included."""
+    hidden_size: PositiveInteger
+    """Width of the tiny model."""
+    layers: PositiveInteger
+    """Depth of the tiny model."""
+    heads: PositiveInteger
+    """Attention heads of the tiny model."""
+    episodes: PositiveInteger
+    """Scripted episodes whose text the tiny model is pretrained on."""
+    slips: Fraction
+    """Share of the replies in that text that break the format, as an instruct model's would."""
+    carelessness: Fraction
+    """Share of the turns in that text in which a sailor does something aimless."""
+    practice: NaturalNumber
+    """Further answers to each situation, for reading practice."""
+    epochs: PositiveInteger
+    batch_size: PositiveInteger
+    learning_rate: Positive
+
+    @model_validator(mode="after")
+    def _pinned(self) -> BaseParams:
+        if (self.model == "tiny") == (self.revision is not None):
+            raise ValueError(f"revision is {self.revision!r}, expected a pinned commit for a hub model, null for tiny")
+        if self.hidden_size % self.heads:
+            raise ValueError(f"hidden_size is {self.hidden_size}, expected a multiple of heads ({self.heads})")
+        return self
+
+
+class MaroonedParams(Section):
+    """The game of the `marooned` task."""
+
+    scenario: Literal["skiff", "classic"]
+    rendering: Literal["compact", "full"]
+
+
+class TeacherParams(Section):
+    """Who judges the student's moves while it trains."""
+
+    kind: Literal["rules"]
+
+
+class DatasetParams(Section):
+    """Scripted play: demonstrations, preference pairs, and the split of the task ids."""
+
+    episodes: PositiveInteger
+    """Episodes of ordinary play that demonstrations are drawn from."""
+    demonstrations: PositiveInteger
+    """Turns kept for SFT."""
+    pairs: PositiveInteger
+    """Preference pairs for the reward model, training share."""
+    held_out_pairs: PositiveInteger
+    """Preference pairs from other episodes, for the reward model's report."""
+    plain_share: Fraction
+    """Share of the pairs whose answers bear no reasoning, so that the actions themselves are judged."""
+    carelessness: Fraction
+    """Share of an ordinary sailor's turns in which it does something aimless."""
+
+
+class SftParams(Section):
+    """Supervised fine-tuning on the demonstrations."""
+
+    epochs: Positive
+    batch_size: PositiveInteger
+    learning_rate: Positive
+    lora: LoraParams
+
+
+class RewardModelParams(Section):
+    """The reward model: a scalar head trained on preference pairs (Bradley-Terry)."""
+
+    epochs: Positive
+    batch_size: PositiveInteger
+    learning_rate: Positive
+    lora: LoraParams
+
+
+class PpoParams(Section):
+    """PPO on whole episodes, with a correction-SFT pass now and then."""
+
+    steps: PositiveInteger
+    """Rollout-and-update rounds."""
+    episodes_per_step: PositiveInteger
+    traitor_share: Fraction
+    """Share of the episodes in which the policy plays the traitor against a scripted crew."""
+    epochs: PositiveInteger
+    """Passes over a round's turns."""
+    minibatch_turns: PositiveInteger
+    learning_rate: Positive
+    value_learning_rate: Positive
+    max_gradient_norm: Positive
+    clip_range: Positive
+    value_clip_range: Positive
+    value_coefficient: NonNegative
+    entropy_coefficient: NonNegative
+    kl_coefficient: NonNegative
+    """Weight of the per-token KL penalty toward the SFT policy, inside the reward."""
+    gamma_turn: Fraction
+    lambda_turn: Fraction
+    gamma_token: Fraction
+    lambda_token: Fraction
+    temperature: Positive
+    max_new_tokens: PositiveInteger
+    reward_scale: Positive
+    """The environment's rewards are multiplied by this before anything else."""
+    penalty_weight: NonNegative
+    """Weight of the teacher's process penalty."""
+    reward_model_weight: NonNegative
+    sft_interval: PositiveInteger
+    """An SFT pass on fresh corrections is made every so many steps."""
+    sft_minimum: PositiveInteger
+    """... if at least this many corrections are waiting."""
+    sft_learning_rate: Positive
+    checkpoint_interval: PositiveInteger
+    lora: LoraParams
+
+
+class CorrectionSftParams(Section):
+    """SFT on what the student got wrong during PPO."""
+
+    epochs: Positive
+    batch_size: PositiveInteger
+    learning_rate: NonNegative
+    limit: PositiveInteger
+    """At most so many of the newest corrections are used."""
+
+
+class EvaluateParams(Section):
+    """Play on held-out ids, without a teacher."""
+
+    episodes: PositiveInteger
+    traitor_episodes: PositiveInteger
+    temperature: Positive
+    replays: NaturalNumber
+    """Whole episodes saved per policy."""
+
+
+class MergeParams(Section):
+    """The final weights as plain transformers files."""
+
+    dtype: Literal["float32", "bfloat16"]
+    tolerance: Positive
+    """Largest allowed difference of the logits before and after merging."""
+
+
+class Params(Section):
+    """The whole of `params.yaml`."""
+
+    tasks: Annotated[list[TaskName], Field(min_length=1)]
+    """What `dvc repro` builds."""
+    seed: NaturalNumber
+    device: Literal["cpu", "cuda", "mi300x"]
+    """The kind of device that the GPU stages are pinned to."""
+    threads: PositiveInteger
+    """Torch threads; results are reproducible to the byte for a given number."""
+    base: BaseParams
+    marooned: MaroonedParams
+    teacher: TeacherParams
+    dataset: DatasetParams
+    sft: SftParams
+    reward_model: RewardModelParams
+    ppo: PpoParams
+    correction_sft: CorrectionSftParams
+    evaluate: EvaluateParams
+    merge: MergeParams
+
+
+def load_params(path: Path) -> Params:
+    """Read and check a `params.yaml`.
+
+    Raises:
+        CastawayError: with one line that names the file and, where there is one, the key and its value.
+    """
+    content = _read_yaml(path)
+    if content is None:
+        raise CastawayError(f"{path.name} is empty, expected the sections {', '.join(Params.model_fields)}")
+    if not isinstance(content, dict):
+        raise CastawayError(f"{path.name} holds a {type(content).__name__}, expected a mapping of sections")
+    try:
+        return Params.model_validate(content)
+    except ValidationError as error:
+        raise CastawayError(f"{path.name}: {explain(Params, error)}") from None
+
+
+def _read_yaml(path: Path) -> Any:
+    """YAML 1.2, where 1e-4 is a number and `no` a text; a key given twice is a mistake."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise CastawayError(f"{path} does not exist; run from a clone of the repository") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise CastawayError(f"{path.name} cannot be read as UTF-8 text: {error}") from None
+    try:
+        return YAML(typ="safe", pure=True).load(text)
+    except DuplicateKeyError as error:
+        key = str(error.problem).split('"')[1]
+        raise CastawayError(f"{path.name}: {key} is given twice, expected once{_where(error, text)}") from None
+    except (YAMLError, ValueError, RecursionError) as error:
+        problem = " ".join(str(getattr(error, "problem", None) or error).split())
+        raise CastawayError(f"{path.name} is not YAML: {problem}{_where(error, text)}") from None
+
+
+def _where(error: Exception, text: str) -> str:
+    """The line that a parser stumbled over; for a bracket or quote that is never closed, the line that opened it."""
+    mark = getattr(error, "problem_mark", None)
+    if any(word in str(getattr(error, "context", "")) for word in ("flow", "quoted")):
+        mark = getattr(error, "context_mark", None) or mark
+    position = getattr(error, "position", None)  # of a character that YAML does not allow
+    if mark is None and position is None:
+        return ""
+    number: int = text.count("\n", 0, position) if mark is None else mark.line
+    line = "".join(text.splitlines()[number : number + 1]).strip()
+    return f" (line {number + 1}: {line[:60]!r})"

@@ -1,0 +1,174 @@
+"""The figures of evaluation as markdown tables: pure functions from metrics to text.
+
+castaway results                        print them
+castaway results --write README.md      put them between the markers in a file
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from castaway.errors import CastawayError
+
+POLICIES = ("base", "sft", "ppo", "final", "demonstrators")
+"""The rows of the results, in the order in which the policies come about; then whom they learned from."""
+
+Figures = Mapping[str, Any]
+"""The metrics of one policy, or of one stage."""
+
+
+def task_report(folder: Path, seat: str = "") -> str:
+    """The tables of one task, from its folder `data/TASK/metrics`.
+
+    Args:
+        folder: holds evaluate.json, and where they exist reward_model.json and seeds/SEED.json.
+        seat: the name of the main seat, for the heading of its column.
+
+    Raises:
+        CastawayError: a file is no JSON or lacks a figure; the line names the file.
+    """
+    parts = [_of(folder / "evaluate.json", lambda evaluate: results_table(evaluate, seat))]
+    if (folder / "reward_model.json").is_file():
+        parts.append(_of(folder / "reward_model.json", reward_model_line))
+    paths = sorted(folder.glob("seeds/*.json"), key=lambda path: (len(path.stem), path.stem))
+    if paths:
+        rows = [_of(path, seed_row) for path in paths]
+        parts.append(f"The same with other seeds:\n\n{table(seed_header(seat), rows)}")
+    return "\n\n".join(parts)
+
+
+def results_table(evaluate: Figures, seat: str = "") -> str:
+    """One row for each policy that was evaluated."""
+    known = [policy for policy in POLICIES if policy in evaluate]
+    if not known:
+        raise CastawayError(f"none of the policies {', '.join(POLICIES)} is in it")
+    others = further_seats(evaluate[known[0]])
+    wins = [f"{other} success (95 %)" for other in others]
+    header = ["policy", "invalid replies", f"{seat} success (95 %)".strip(), *wins, "mean return", "episodes"]
+    return table(header, [[policy, *_policy_cells(evaluate[policy], others)] for policy in known])
+
+
+def _policy_cells(figures: Figures, others: Sequence[str]) -> list[str]:
+    episodes = [str(_figure(figures, f"{prefix}episodes")) for prefix in ("", *(f"{other}_" for other in others))]
+    return [
+        percent(_figure(figures, "invalid_rate")),
+        share(figures, "success_rate"),
+        *(share(figures, f"{other}_success_rate") for other in others),
+        f"{_figure(figures, 'mean_return'):.1f}",
+        " + ".join(episodes),
+    ]
+
+
+def reward_model_line(metrics: Figures) -> str:
+    """How well the reward model ranks, beside what can be had without reading the situation or the answer."""
+    ranked, pairs = share(metrics, "held_out_accuracy"), _figure(metrics, "held_out_pairs")
+    answers, prompts = (percent(_figure(metrics, f"{view}_only_accuracy")) for view in ("answer", "prompt"))
+    return (
+        f"The reward model ranks {ranked} of {pairs} held-out pairs rightly; a judge that sees only the answers "
+        f"{answers}, one that sees only the prompt {prompts}."
+    )
+
+
+def seed_header(seat: str = "") -> list[str]:
+    """The columns of `seed_row`."""
+    success = f"{seat} success".strip()
+    return [
+        "seed",
+        *(f"{success}, {policy} (95 %)" for policy in ("final", "sft", "demonstrators")),
+        "final - sft",
+        "intervals",
+        *(f"invalid, {policy}" for policy in ("base", "final")),
+        "reward model",
+        "answers only",
+        "prompt only",
+    ]
+
+
+def seed_row(record: Figures) -> list[str]:
+    """What one seed gave: `record` is `{"seed": ..., "evaluate": {...}, "reward_model": {...}}`."""
+    evaluate, reward_model = _figure(record, "evaluate"), _figure(record, "reward_model")
+    base, sft, final, demonstrators = (_figure(evaluate, name) for name in ("base", "sft", "final", "demonstrators"))
+    gap = 100 * (_figure(final, "success_rate") - _figure(sft, "success_rate"))
+    return [
+        str(_figure(record, "seed")),
+        *(share(figures, "success_rate") for figures in (final, sft, demonstrators)),
+        f"{gap:+.1f} points",
+        "apart" if intervals_apart(final, sft) else "overlap",
+        *(percent(_figure(figures, "invalid_rate")) for figures in (base, final)),
+        percent(_figure(reward_model, "held_out_accuracy")),
+        percent(_figure(reward_model, "answer_only_accuracy")),
+        percent(_figure(reward_model, "prompt_only_accuracy")),
+    ]
+
+
+def intervals_apart(one: Figures, other: Figures) -> bool:
+    """Whether the 95 % intervals of two success rates do not touch."""
+    lows, highs = ([_figure(f, f"success_rate_{end}") for f in (one, other)] for end in ("low", "high"))
+    return bool(max(lows) > min(highs))
+
+
+def further_seats(figures: Figures) -> list[str]:
+    """Seats beside the main one: their figures bear their name."""
+    names = [re.fullmatch(r"(.+)_success_rate", name) for name in figures]
+    return sorted(name.group(1) for name in names if name)
+
+
+def percent(value: float) -> str:
+    """A share as people read it."""
+    return f"{100 * value:.1f} %"
+
+
+def share(figures: Figures, name: str) -> str:
+    """A share with its interval."""
+    value, low, high = (_figure(figures, key) for key in (name, f"{name}_low", f"{name}_high"))
+    return f"{percent(value)} ({100 * low:.1f} to {100 * high:.1f})"
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, figures: bool = True) -> str:
+    """A markdown table that is aligned as plain text too: first a column of text, then figures, or more text."""
+    widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
+
+    def line(cells: Sequence[str]) -> str:
+        pad = str.rjust if figures else str.ljust
+        padded = [pad(cell, width) for cell, width in zip(cells, widths, strict=True)]
+        return f"| {' | '.join([cells[0].ljust(widths[0]), *padded[1:]])} |"
+
+    rule = ["-" * widths[0], *("-" * (width - 1) + (":" if figures else "-") for width in widths[1:])]
+    return "\n".join([line(header), f"| {' | '.join(rule)} |", *(line(row) for row in rows)])
+
+
+def replace_between(text: str, name: str, content: str) -> str:
+    """`text` with `content` between `<!-- name -->` and `<!-- /name -->`, each on a line of its own.
+
+    Raises:
+        CastawayError: the markers are not there, once each and in this order.
+    """
+    start, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
+    if (text.count(start), text.count(end)) != (1, 1) or text.index(start) > text.index(end):
+        raise CastawayError(f"expected one line `{start.strip()}` and after it one line `{end}`")
+    before, after = text.partition(start)[0], text.partition(end)[2]
+    return f"{before}{start}{content}\n{end}{after}"
+
+
+def _of(path: Path, tell: Callable[[Figures], Any]) -> Any:
+    """What `tell` makes of a file of metrics; its mistakes name the file."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise CastawayError(f"{path} does not exist; `dvc repro` builds it") from None
+    except (OSError, ValueError) as error:
+        raise CastawayError(f"{path} cannot be read as JSON: {' '.join(str(error).split())}") from None
+    try:
+        return tell(content)
+    except (CastawayError, TypeError, ValueError) as error:
+        raise CastawayError(f"{path} is not what the stage writes: {error}") from None
+
+
+def _figure(figures: Figures, name: str) -> Any:
+    if not isinstance(figures, Mapping) or name not in figures:
+        raise CastawayError(f"{name} is missing")
+    return figures[name]

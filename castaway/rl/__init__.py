@@ -1,0 +1,1 @@
+"""Reinforcement learning: sampling, rollouts, advantages, losses, PPO. It knows environments by their contract only."""

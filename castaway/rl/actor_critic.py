@@ -1,0 +1,126 @@
+"""The student: a language model with an adapter, and a value head on the same trunk.
+
+The reference policy is the same model with the adapter switched off, so no second copy is held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft import PeftModel
+from safetensors.torch import load_file, save_file
+from torch import nn
+from transformers import PreTrainedModel
+
+from castaway.models.policy import save_adapter
+
+VALUE_HEAD_FILE = "value_head.safetensors"
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What the model says about replies; every field has the shape (turns, longest reply)."""
+
+    logprobs: torch.Tensor
+    """Log-probability of each reply token at the sampling temperature, 0 where padded."""
+    entropy: torch.Tensor
+    """Entropy of the distribution that the token was drawn from, in nats."""
+    values: torch.Tensor
+    """Value before each reply token."""
+
+
+class ActorCritic(nn.Module):
+    """Policy and value function on one trunk."""
+
+    def __init__(self, policy: PeftModel | PreTrainedModel) -> None:
+        """Put a value head, at first zero everywhere, on the policy."""
+        super().__init__()
+        self.policy = policy
+        width = self.causal.config.hidden_size
+        self.value_head = nn.Sequential(nn.Linear(width, width), nn.Tanh(), nn.Linear(width, 1))
+        final: Any = self.value_head[2]
+        nn.init.zeros_(final.weight)
+        nn.init.zeros_(final.bias)
+
+    @property
+    def causal(self) -> Any:
+        """The language model itself; an adapter lives inside its layers."""
+        return self.policy.get_base_model() if isinstance(self.policy, PeftModel) else self.policy
+
+    def trunk(self, **inputs: Any) -> Any:
+        """The decoder without its language-model head."""
+        return self.causal.model(**inputs)
+
+    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Next-token logits (..., vocabulary) of hidden states (..., width), in float32."""
+        logits: torch.Tensor = self.causal.lm_head(hidden)
+        return logits.float()
+
+    def values(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Values (...) of hidden states (..., width)."""
+        values: torch.Tensor = self.value_head(hidden.float())
+        return values.squeeze(-1)
+
+    def score(self, batch: TurnBatch, temperature: float) -> Scores:
+        """Score replies under the present weights; gradients flow if they are enabled."""
+        # Padded on the right, a causal model needs no mask; without one it takes its fastest attention kernel.
+        hidden = self.trunk(input_ids=batch.tokens).last_hidden_state
+        rows = torch.arange(len(hidden), device=hidden.device)[:, None]
+        before = hidden[rows, batch.before_reply]
+        log_all = torch.log_softmax(self.logits(before) / temperature, dim=-1)
+        logprobs = log_all.gather(-1, batch.replies[..., None]).squeeze(-1)
+        entropy = -(log_all.exp() * log_all).sum(-1)
+        return Scores(logprobs * batch.mask, entropy * batch.mask, self.values(before) * batch.mask)
+
+    @contextmanager
+    def reference(self) -> Iterator[None]:
+        """Inside, the adapter is off: the model is the policy that training began from."""
+        assert isinstance(self.policy, PeftModel)
+        with self.policy.disable_adapter():
+            yield
+
+    def save(self, folder: Path) -> None:
+        """Write the adapter, and the value head beside it in a file of its own, as servers of adapters want it."""
+        assert isinstance(self.policy, PeftModel)
+        save_adapter(self.policy, folder)
+        save_file(self.value_head.state_dict(), folder / VALUE_HEAD_FILE)
+
+    def load_value_head(self, folder: Path) -> None:
+        """Read the value head that `save` wrote."""
+        self.value_head.load_state_dict(load_file(folder / VALUE_HEAD_FILE))
+
+
+@dataclass(frozen=True)
+class TurnBatch:
+    """Prompts with their replies, padded on the right."""
+
+    tokens: torch.Tensor
+    """(turns, longest) prompt and reply."""
+    replies: torch.Tensor
+    """(turns, longest reply) the reply tokens, 0 where padded."""
+    before_reply: torch.Tensor
+    """(turns, longest reply) index in `tokens` of the token before each reply token."""
+    mask: torch.Tensor
+    """(turns, longest reply) 1.0 where there is a reply token."""
+
+    @classmethod
+    def of(cls, pairs: list[tuple[list[int], list[int]]], device: torch.device | str = "cpu") -> TurnBatch:
+        """Pad (prompt tokens, reply tokens) pairs; replies must not be empty."""
+        width = max(len(prompt) + len(reply) for prompt, reply in pairs)
+        reply_width = max(len(reply) for _, reply in pairs)
+        tokens = torch.zeros((len(pairs), width), dtype=torch.long)
+        replies = torch.zeros((len(pairs), reply_width), dtype=torch.long)
+        before = torch.zeros((len(pairs), reply_width), dtype=torch.long)
+        mask = torch.zeros((len(pairs), reply_width))
+        for row, (prompt, reply) in enumerate(pairs):
+            length = len(prompt) + len(reply)
+            tokens[row, :length] = torch.tensor(prompt + reply)
+            replies[row, : len(reply)] = torch.tensor(reply)
+            before[row, : len(reply)] = torch.arange(len(prompt) - 1, length - 1)
+            mask[row, : len(reply)] = 1.0
+        return cls(*(tensor.to(device) for tensor in (tokens, replies, before, mask)))

@@ -1,0 +1,62 @@
+"""Advantages across turns and within turns.
+
+Generalised advantage estimation (Schulman et al. 2016, arXiv:1506.02438, eq. 16) in its dual-discount form (Verlog,
+2025): time passes at two speeds. Within a turn, from token t to token t+1,
+
+    delta_t = r_t + gamma_token * V_{t+1} - V_t
+    A_t     = delta_t + gamma_token * lambda_token * A_{t+1}
+
+and from the last token of a turn to the first token of the agent's next one,
+
+    delta_t = r_t + gamma_turn * V'_1 - V_t
+    A_t     = delta_t + gamma_turn * lambda_turn * A'_1
+
+where V'_1 and A'_1 belong to the first token of the next turn and are 0 after the last. Returns are A_t + V_t.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Discounts:
+    """The two speeds of time."""
+
+    gamma_turn: float
+    lambda_turn: float
+    gamma_token: float
+    lambda_token: float
+
+
+def dual_discount_gae(
+    rewards: Sequence[Sequence[float]], values: Sequence[Sequence[float]], discounts: Discounts
+) -> list[list[float]]:
+    """Advantages of one trajectory.
+
+    Args:
+        rewards: for each turn, the reward of each of its tokens; a turn's own reward stands on its last token.
+        values: for each turn, the value before each of its tokens.
+        discounts: gamma and lambda of both speeds.
+
+    Returns:
+        For each turn, the advantage of each of its tokens.
+
+    Raises:
+        ValueError: a turn without tokens, or rewards and values of different shape.
+    """
+    advantages: list[list[float]] = []
+    next_value = next_advantage = 0.0
+    for turn_rewards, turn_values in zip(reversed(rewards), reversed(values), strict=True):
+        if not turn_rewards or len(turn_rewards) != len(turn_values):
+            raise ValueError("every turn needs tokens, and as many rewards as values")
+        gamma, decay = discounts.gamma_turn, discounts.gamma_turn * discounts.lambda_turn
+        turn: list[float] = []
+        for reward, value in zip(reversed(turn_rewards), reversed(turn_values), strict=True):
+            next_advantage = reward + gamma * next_value - value + decay * next_advantage
+            next_value = value
+            turn.append(next_advantage)
+            gamma, decay = discounts.gamma_token, discounts.gamma_token * discounts.lambda_token
+        advantages.append(turn[::-1])
+    return advantages[::-1]

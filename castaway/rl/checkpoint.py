@@ -1,0 +1,37 @@
+"""Checkpoints of a PPO run: written whole or not at all, the newest readable one counts."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+
+KEPT = 2
+
+
+def save_checkpoint(folder: Path, step: int, state: dict[str, Any]) -> None:
+    """Write the state of `step`; a crash at any moment leaves the older checkpoints as they are."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"step-{step:06d}.pt"
+    torch.save(state, path.with_suffix(".tmp"))
+    digest = hashlib.sha256(path.with_suffix(".tmp").read_bytes()).hexdigest()
+    with path.with_suffix(".tmp").open("rb+") as file:
+        os.fsync(file.fileno())
+    path.with_suffix(".sha256").write_text(digest, "utf-8")
+    os.replace(path.with_suffix(".tmp"), path)
+    for old in sorted(folder.glob("step-*.pt"))[:-KEPT]:
+        old.unlink()
+        old.with_suffix(".sha256").unlink(missing_ok=True)
+
+
+def load_newest(folder: Path) -> dict[str, Any] | None:
+    """The state of the newest checkpoint that is whole, or None."""
+    for path in sorted(folder.glob("step-*.pt"), reverse=True):
+        seal = path.with_suffix(".sha256")
+        if seal.exists() and hashlib.sha256(path.read_bytes()).hexdigest() == seal.read_text("utf-8"):
+            state: dict[str, Any] = torch.load(path, weights_only=False)
+            return state
+    return None

@@ -1,0 +1,88 @@
+"""From what happened to token rewards and advantages, ready for the update."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from castaway.params import PpoParams
+from castaway.rl.advantages import Discounts, dual_discount_gae
+from castaway.rl.losses import normalise
+from castaway.rl.trajectory import Trajectory, Turn
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """One turn as PPO learns from it."""
+
+    turn: Turn
+    reference: list[float]
+    """Log-probabilities under the reference policy."""
+    advantages: list[float]
+    returns: list[float]
+
+
+def turn_reward(turn: Turn, model_score: float, params: PpoParams) -> float:
+    """reward_scale * (environment + penalty_weight * penalty) + reward_model_weight * reward model."""
+    paid = params.reward_scale * (turn.reward + params.penalty_weight * turn.penalty)
+    return paid + params.reward_model_weight * model_score
+
+
+def token_rewards(turn: Turn, reference: Sequence[float], reward: float, kl_coefficient: float) -> list[float]:
+    """The KL penalty on each token, kl_coefficient * (log p - log p_ref), and the turn's reward on the last one."""
+    rewards = [-kl_coefficient * (own - ref) for own, ref in zip(turn.logprobs, reference, strict=True)]
+    rewards[-1] += reward
+    return rewards
+
+
+def make_lessons(
+    trajectories: Sequence[Trajectory],
+    references: Sequence[Sequence[list[float]]],
+    model_scores: Sequence[Sequence[float]],
+    params: PpoParams,
+) -> list[Lesson]:
+    """Advantages and returns for all turns of a batch, advantages normalised over the batch.
+
+    A turn whose action was put in its place by the teacher is part of the trajectory, since the world went on from it,
+    but its own words earn only the process penalty: what the teacher's action brought is not credited to them.
+
+    Args:
+        trajectories: of all agents and episodes.
+        references: log-probabilities of each trajectory's turns under the reference policy.
+        model_scores: the reward model's standardised score of each turn.
+        params: weights and discounts.
+    """
+    discounts = Discounts(params.gamma_turn, params.lambda_turn, params.gamma_token, params.lambda_token)
+    turns: list[tuple[Turn, list[float]]] = []
+    raw: list[list[float]] = []
+    returns: list[list[float]] = []
+    for trajectory, reference, scores in zip(trajectories, references, model_scores, strict=True):
+        rewards = [
+            token_rewards(turn, ref, turn_reward(turn, score, params), params.kl_coefficient)
+            for turn, ref, score in zip(trajectory.turns, reference, scores, strict=True)
+        ]
+        values = [turn.values for turn in trajectory.turns]
+        advantages = dual_discount_gae(rewards, values, discounts)
+        turns += zip(trajectory.turns, reference, strict=True)
+        raw += advantages
+        returns += [[a + v for a, v in zip(*pair, strict=True)] for pair in zip(advantages, values, strict=True)]
+    normalised = _normalise([turn for turn, _ in turns], raw, params)
+    return [
+        Lesson(turn, reference, advantage, target)
+        for (turn, reference), advantage, target in zip(turns, normalised, returns, strict=True)
+    ]
+
+
+def _normalise(turns: Sequence[Turn], raw: Sequence[list[float]], params: PpoParams) -> list[list[float]]:
+    """Whiten over the credited tokens; replaced turns get their penalty on the same scale, without the shift."""
+    flat = torch.tensor([value for row in raw for value in row])
+    credited = torch.tensor([float(turn.valid) for turn, row in zip(turns, raw, strict=True) for _ in row])
+    whitened, _, deviation = normalise(flat, credited)
+    rows = [list(row) for row in whitened.split([len(row) for row in raw])]
+    weight = params.reward_scale * params.penalty_weight / float(deviation)
+    return [
+        [float(value) for value in row] if turn.valid else [weight * turn.penalty] * len(row)
+        for turn, row in zip(turns, rows, strict=True)
+    ]

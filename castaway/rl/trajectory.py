@@ -1,0 +1,52 @@
+"""What a rollout remembers: turns, and the trajectory of each agent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from castaway.envs.base import Message, Outcome
+
+
+@dataclass(slots=True)
+class Turn:
+    """One agent's turn to speak."""
+
+    messages: tuple[Message, ...]
+    prompt_tokens: list[int]
+    reply_tokens: list[int]
+    logprobs: list[float]
+    """Of the reply's tokens when they were drawn."""
+    values: list[float]
+    """Before each reply token."""
+    text: str
+    """The reply as text."""
+    action: str
+    """What was executed, as typed."""
+    valid: bool
+    """Whether it was the student's own; else it was put in its place and must not be credited to its words."""
+    penalty: float = 0.0
+    critique: str = ""
+    reward: float = 0.0
+    """Paid by the environment from this turn until the agent's next one."""
+
+
+@dataclass(slots=True)
+class Trajectory:
+    """All turns of one agent in one episode."""
+
+    task_id: int
+    agent: str
+    role: str
+    turns: list[Turn] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Episode:
+    """One finished episode."""
+
+    task_id: int
+    seat: str
+    trajectories: list[Trajectory]
+    outcome: Outcome
+    snapshots: list[dict[str, object]] = field(default_factory=list)
+    """Moments for a replay, if they were asked for."""

@@ -1,0 +1,1 @@
+"""Teachers: who judges, corrects and criticises every move of the student."""

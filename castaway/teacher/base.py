@@ -1,0 +1,58 @@
+"""The contract of a teacher.
+
+A teacher sees what the student saw (the prompt with its observation, never the hidden state) and what the student
+wrote, and answers with a `Verdict`. Implement `Teacher` to bring your own.
+
+Penalties are on one scale, 0 down to -5:
+
+| what the student did | penalty |
+|---|---|
+| a good move in good form | 0 |
+| a minor flaw: a legal action, but no reasoning | -0.3 |
+| wrong form: no action line, misspelt arguments | -0.5 to -1 |
+| not possible: unknown verb, not now, not here, no strength | -1 to -2 |
+| a strategic blunder, though legal | -2 to -3 |
+| gibberish | -3 to -5 |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from castaway.envs.base import Prompt
+
+WORST_PENALTY = -5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What a student was asked, and what it wrote."""
+
+    prompt: Prompt
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A teacher's judgement of one attempt."""
+
+    valid: bool
+    """Whether the student's own action is legal; if so it is executed as it is."""
+    action: str
+    """What is to be executed: the student's action if valid, else the nearest legal one, as typed."""
+    penalty: float
+    """0 for a good move down to -5 for gibberish."""
+    critique: str
+    """One sentence on what is wrong, or empty."""
+    source: str
+    """Who judged: `rules`, or the name of a model."""
+
+
+class Teacher(Protocol):
+    """Judges attempts, many at once."""
+
+    def judge(self, attempts: Sequence[Attempt]) -> list[Verdict]:
+        """One verdict for each attempt, in their order."""
+        ...

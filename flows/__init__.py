@@ -1,0 +1,1 @@
+"""Flows: when and where the stages run, and what is remembered of them. `python -m flows --help`."""

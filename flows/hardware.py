@@ -1,0 +1,109 @@
+"""Which kind of device this host has, and whether it is the one that a stage is pinned to (`meta.device` in dvc.yaml).
+
+AMD's GPUs call themselves "cuda" in torch and their marketing name is not reliable (it can be "AMD Radeon Graphics"),
+so a MI300X is known by the ROCm build of torch, the architecture and the number of compute units.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from castaway.errors import CastawayError
+
+KINDS = ("cpu", "cuda", "mi300x")
+"""What a stage can be pinned to."""
+
+GIBIBYTE = 1024**3
+MI300X_COMPUTE_UNITS = (304, 152, 76, 38)
+"""A whole MI300X, and what is left of it in its partition modes (DPX, QPX, CPX)."""
+MI300X_MEMORY = 200 * GIBIBYTE
+"""A MI300X has 192 GiB; an MI325X is the same chip with 256."""
+
+
+@dataclass(frozen=True)
+class Device:
+    """One device, as it describes itself."""
+
+    kind: str
+    """One of `KINDS`, or what it is instead: `mi325x`, `gfx942` (another of that family), `rocm`."""
+    name: str
+    architecture: str = ""
+    memory: int = 0
+    compute_units: int = 0
+
+    def __str__(self) -> str:
+        if self.kind == "cpu":
+            return self.name
+        return f"{self.name} ({self.kind}, {self.architecture}, {self.memory / GIBIBYTE:.0f} GiB)"
+
+    def facts(self) -> dict[str, str]:
+        """What a run remembers of the device that it ran on."""
+        return {
+            "device.kind": self.kind,
+            "device.name": self.name,
+            "device.architecture": self.architecture,
+            "device.memory_gib": f"{self.memory / GIBIBYTE:.1f}",
+            "device.compute_units": str(self.compute_units),
+        }
+
+
+CPU = Device(kind="cpu", name="CPU")
+
+
+def classify(properties: Any, hip: str | None) -> Device:
+    """The device that torch's `properties` describe.
+
+    Args:
+        properties: what `torch.cuda.get_device_properties` returns.
+        hip: `torch.version.hip`, which only the ROCm build of torch has.
+    """
+    units, memory = int(properties.multi_processor_count), int(properties.total_memory)
+    if hip is None:
+        architecture = f"sm_{properties.major}{properties.minor}"
+        return Device("cuda", properties.name, architecture, memory, units)
+    architecture = str(properties.gcnArchName).split(":")[0]  # gfx942:sramecc+:xnack-
+    kind = _amd_kind(architecture, units, memory)
+    return Device(kind, properties.name, architecture, memory, units)
+
+
+def _amd_kind(architecture: str, units: int, memory: int) -> str:
+    if architecture != "gfx942":
+        return "rocm"
+    if units not in MI300X_COMPUTE_UNITS:
+        return "gfx942"  # MI300A has 228 of them, MI308X 80
+    return "mi300x" if memory <= MI300X_MEMORY else "mi325x"
+
+
+def visible_devices() -> list[Device]:
+    """The GPUs that torch sees, in the order of their indices."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return []
+    count = torch.cuda.device_count()
+    return [classify(torch.cuda.get_device_properties(index), torch.version.hip) for index in range(count)]
+
+
+def require(kind: str, stage: str) -> Device:
+    """The device that `stage` will run on.
+
+    Raises:
+        CastawayError: if this host has no device of the `kind` that the stage is pinned to.
+    """
+    if kind == "cpu":
+        return CPU
+    return choose(kind, stage, visible_devices())
+
+
+def choose(kind: str, stage: str, devices: list[Device]) -> Device:
+    """The first of `devices`, which is the one that torch uses, if it is of that `kind`."""
+    if kind not in KINDS:
+        raise CastawayError(f"dvc.yaml pins {stage} to {kind!r}, expected one of {', '.join(KINDS)}")
+    if devices and devices[0].kind == kind:
+        return devices[0]
+    found = f"the first GPU is {devices[0]}" if devices else "torch sees no GPU"
+    raise CastawayError(
+        f"{stage} is pinned to {kind} but {found} on this host; "
+        "run it on a host that has one, or change `device` in params.yaml"
+    )

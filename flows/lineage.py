@@ -1,0 +1,161 @@
+"""Which runs made an artifact: from what is in `data/` back to the base model.
+
+    python -m flows lineage marooned            the ancestry of everything that nothing else needs
+    python -m flows lineage marooned/ppo        the ancestry of one artifact
+    python -m flows lineage sync                tag each run with the hashes of what it made
+
+It needs only what is in git: `dvc.lock` says what was made from what, and the run records say by which run. The sync
+repairs MLflow after work on another machine, or for runs of a time when MLflow could not be reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from castaway.errors import CastawayError
+from flows import environment, records
+from flows.declared import stage_key
+
+WIDTH = 240
+"""Hashes are to be copied: a line may be longer than the screen, but is never cut."""
+
+
+@dataclass(frozen=True)
+class Locked:
+    """A stage as `dvc.lock` knows it."""
+
+    address: str
+    entry: dict[str, Any]
+    record: dict[str, Any]
+    """The record of the run that made it."""
+
+    @property
+    def key(self) -> str:
+        """The stage key: the name of DVC's cache entry, and a tag of the run."""
+        return stage_key(self.entry)
+
+    @property
+    def outs(self) -> dict[str, str]:
+        """Path to md5 of what the stage made; run records aside, which differ from run to run."""
+        pairs = {out["path"]: str(out.get("md5", "")) for out in self.entry.get("outs", [])}
+        return {path: md5 for path, md5 in pairs.items() if Path(path).parent.name != "runs"}
+
+    @property
+    def artifact(self) -> str:
+        """The folder that the stage is named after."""
+        name, _, task = self.address.partition("@")
+        return f"data/{task}/{name}" if task else f"data/{name}"
+
+    @property
+    def dependencies(self) -> list[str]:
+        """The data that the stage read."""
+        return [dep["path"] for dep in self.entry.get("deps", []) if dep["path"].startswith("data/")]
+
+
+def main(targets: Sequence[str]) -> int:
+    """Print the ancestry of the target, or sync."""
+    root = environment.find_root()
+    stages = locked_stages(root)
+    if len(targets) != 1:
+        raise CastawayError("lineage needs one target: a task, as in `marooned`, an artifact `marooned/ppo`, or `sync`")
+    if targets[0] == "sync":
+        environment.silence(root)
+        return sync(stages)
+    from rich.console import Console
+
+    for address in wanted(stages, targets[0]):
+        Console(width=WIDTH).print(tree(stages, address))
+    return 0
+
+
+def locked_stages(root: Path) -> dict[str, Locked]:
+    """Every stage of `dvc.lock` by its address."""
+    try:
+        content = YAML(typ="safe", pure=True).load((root / "dvc.lock").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise CastawayError("there is no dvc.lock, so nothing has been built yet; run `dvc repro`") from None
+    except YAMLError as error:
+        raise CastawayError(f"dvc.lock is not YAML ({error.__class__.__name__}); restore it with git") from None
+    stages = {}
+    for address, entry in (content or {}).get("stages", {}).items():
+        name, _, task = address.partition("@")
+        stages[address] = Locked(address, entry, records.read_json(records.record_path(root, task, name)))
+    return stages
+
+
+def wanted(stages: dict[str, Locked], target: str) -> list[str]:
+    """The stages that a target means: `marooned/ppo` one, `marooned` those of the task whose data nobody reads."""
+    task, _, name = target.strip("/").removeprefix("data/").partition("/")
+    address = f"{name}@{task}" if name else task
+    if address in stages:
+        return [address]
+    of_task = [stage for stage in stages.values() if stage.address.endswith(f"@{task}")]
+    read = {path for stage in of_task for path in stage.dependencies}
+    found = [stage.address for stage in of_task if stage.artifact not in read] if not name else []
+    if not found:
+        raise CastawayError(f"dvc.lock has nothing called {target}; it has {', '.join(sorted(stages))}")
+    return found
+
+
+def tree(stages: dict[str, Locked], address: str) -> Any:
+    """The ancestry of a stage as a tree to print; what was shown already is only named again."""
+    from rich.tree import Tree
+
+    makers = {path: stage for stage in stages.values() for path in stage.outs}
+    shown: set[str] = set()
+
+    def grow(stage: Locked, branch: Any) -> Any:
+        again = stage.address in shown
+        shown.add(stage.address)
+        twig = Tree(label(stage, again)) if branch is None else branch.add(label(stage, again))
+        if not again:
+            for path in stage.dependencies:
+                if path in makers:
+                    grow(makers[path], twig)
+        return twig
+
+    return grow(stages[address], None)
+
+
+def label(stage: Locked, again: bool) -> str:
+    """One line on a stage: the artifact with its hash, the run, the commit that the code came from, and when."""
+    if again:
+        return f"[dim]{stage.artifact} (see above)[/dim]"
+    record = stage.record
+    md5 = stage.outs.get(stage.artifact, "")
+    made = "run unknown"
+    if record:
+        revision, _, dirty = str(record.get("revision", "")).partition("+")
+        commit = f"{revision[:10]}{'+dirty' if dirty else ''}"
+        made = f"run {record.get('run_id') or 'none'}  commit {commit}  {record.get('began', '')}"
+        if record.get("stage_key") != stage.key:
+            made += "  [yellow](the record is of other inputs)[/yellow]"
+    return f"[bold]{stage.artifact}[/bold]  md5 {md5}  {made}"
+
+
+def sync(stages: dict[str, Locked]) -> int:
+    """Tag each producing run with `dvc.out.PATH = md5`, so that a run is found by what it made."""
+    from mlflow.entities import RunTag
+    from mlflow.exceptions import MlflowException
+
+    from flows.tracking import client
+
+    mlflow, tagged, unknown = client(), 0, []
+    for stage in stages.values():
+        run_id = stage.record.get("run_id")
+        if not run_id or stage.record.get("stage_key") != stage.key:
+            unknown.append(stage.address)
+            continue
+        try:
+            mlflow.log_batch(run_id, tags=[RunTag(f"dvc.out.{path}", md5) for path, md5 in stage.outs.items()])
+            tagged += 1
+        except MlflowException:  # made on another machine
+            unknown.append(stage.address)
+    print(f"tagged {tagged} runs" + (f"; no run here for {', '.join(unknown)}" if unknown else ""))
+    return 0

@@ -1,0 +1,132 @@
+"""Runs one stage: `python -m flows sft@marooned`, the `cmd` of every stage in dvc.yaml, which also works by hand.
+
+    1. check params.yaml, then the device: nothing is touched before both are right
+    2. hash the inputs (the stage key), open an MLflow run
+    3. call `stages.NAME.run` with an empty folder to fill and a scratch folder to resume from
+    4. write metrics, curves and the record of the run; tell the driver, if one waits
+
+It is a Prefect flow where PREFECT_API_URL is set, and a plain function otherwise; Prefect is not even imported then.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from castaway.errors import CastawayError
+from castaway.params import Params, load_params
+from flows import declared, environment, hardware, records
+from flows.restricted import RestrictedContext, restrict
+from stages.context import Context
+
+RECEIPT = "CASTAWAY_RECEIPT"
+"""Environment variable in which the driver names the file that tells it that a stage was run to its end."""
+
+
+def main(address: str) -> None:
+    """Run the stage `NAME[@TASK]` of the repository that the current directory is in."""
+    environment.start_afresh()
+    root = environment.find_root()
+    params = load_params(root / "params.yaml")
+    os.chdir(root)
+    environment.silence(root)
+    environment.settle(params)
+    stage = declared.load(root, address)
+    device = hardware.require(stage.device, address)
+    # A driver that gives up sends SIGTERM: as an exception, it lets the run be closed as killed.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    as_flow(stage, lambda: execute(stage, params, device))
+
+
+def as_flow(stage: declared.Declared, body: Callable[[], None]) -> None:
+    """Call `body` as a Prefect flow if there is a Prefect server to report to."""
+    if not os.environ.get("PREFECT_API_URL"):
+        body()
+        return
+    from flows.server import require_server
+
+    require_server()
+    from prefect import flow, tags
+
+    with tags(*filter(None, (stage.name, stage.task))):
+        flow(name=stage.name, flow_run_name=stage.address, persist_result=False, validate_parameters=False)(body)()
+
+
+def execute(stage: declared.Declared, params: Params, device: hardware.Device) -> None:
+    """Run the stage and leave everything that is to be known of it."""
+    from flows.tracking import StageRun, revision
+
+    body = stage_body(stage.name)
+    began, clock = datetime.now(UTC), time.monotonic()
+    scratch = scratch_folder(stage)
+    curves = records.Curves(scratch.with_suffix(".jsonl"))
+    run = StageRun(stage, {**device.facts(), "threads": str(params.threads)})
+
+    def log(step: int, values: Mapping[str, float]) -> None:
+        curves.add(step, values)
+        run.log(step, values)
+
+    visible = restrict(params, stage.param_names, stage.address)
+    readable = frozenset(stage.inputs.data)
+    context = RestrictedContext(stage.root, visible, stage.task, stage.name, log, scratch, readable)
+    empty(context.output)
+    try:
+        metrics = body(context)
+        records.write_json(records.metrics_path(stage.root, stage.task, stage.name), metrics)
+        for path in stage.plots:
+            curves.write(stage.root / path)
+    except BaseException as error:
+        # An error of ours, or the machine's: FAILED. Somebody stopped it: KILLED.
+        run.fail("FAILED" if isinstance(error, Exception) else "KILLED")
+        raise
+    run.succeed(metrics, stage.output_hashes())
+    record = {
+        "run_id": run.run_id,
+        "model_id": run.model_id,
+        "stage": stage.address,
+        "stage_key": stage.inputs.stage_key,
+        "revision": revision(stage.root),
+        "began": began.isoformat(timespec="seconds"),
+        "seconds": round(time.monotonic() - clock, 1),
+        "device": str(device),
+    }
+    records.write_json(records.record_path(stage.root, stage.task, stage.name), record)
+    shutil.rmtree(scratch, ignore_errors=True)
+    curves.forget()
+    if receipt := os.environ.get(RECEIPT):
+        records.write_json(Path(receipt), record)
+
+
+def stage_body(name: str) -> Callable[[Context], dict[str, Any]]:
+    """The function `run` of `stages/NAME.py`."""
+    try:
+        module = importlib.import_module(f"stages.{name}")
+    except ModuleNotFoundError as error:
+        if error.name != f"stages.{name}":
+            raise
+        raise CastawayError(f"stages/{name}.py does not exist, though dvc.yaml names the stage {name}") from None
+    body: Callable[[Context], dict[str, Any]] = module.run
+    return body
+
+
+def scratch_folder(stage: declared.Declared) -> Path:
+    """Where a killed stage resumes from: only ever into the same inputs, for the name is their key."""
+    place = stage.root / "scratch" / stage.task / stage.name / stage.inputs.stage_key[:12]
+    place.mkdir(parents=True, exist_ok=True)
+    return place
+
+
+def empty(folder: Path) -> None:
+    """Make `folder` exist, with nothing in it; DVC has removed it already, a run by hand has not."""
+    if folder.is_symlink():
+        folder.unlink()
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,229 @@
+"""What MLflow remembers of a stage: one run with its parameters, curves, metrics, inputs, outputs and ancestors.
+
+The store is a sqlite file with an absolute address, so that experiments in temporary copies report to the same one.
+Trouble with MLflow must never cost a training: it is told once, and the stage goes on without a run.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from flows.declared import Declared, flatten
+from flows.environment import main_root
+from flows.records import record_of
+
+MODEL_STAGES = ("base", "sft", "reward_model", "ppo", "correction_sft", "merge")
+"""Stages whose out is a model; its bytes stay with DVC, MLflow knows it by an external LoggedModel."""
+
+BUFFER = 500
+"""Points of curves that wait for one write."""
+
+PARENT = "CASTAWAY_PARENT_RUN"
+"""Environment variable in which the driver names its own run to the stages that it starts."""
+
+
+def client() -> Any:
+    """An MLflow client of the store that `MLFLOW_TRACKING_URI` names."""
+    # Importing and migrating would greet the user with a page of log lines.
+    for name in ("alembic", "mlflow.store.db.utils", "mlflow.tracking.fluent"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    from mlflow import MlflowClient
+
+    return MlflowClient(os.environ["MLFLOW_TRACKING_URI"])
+
+
+def experiment_id(mlflow: Any, root: Path, name: str) -> str:
+    """The experiment of that name, made if need be, with its files beside the database."""
+    from mlflow.exceptions import MlflowException
+
+    found = mlflow.get_experiment_by_name(name)
+    if found is None:
+        local = os.environ["MLFLOW_TRACKING_URI"].startswith("sqlite:")
+        location = (main_root(root) / "mlruns" / name).as_uri() if local else None
+        try:
+            return str(mlflow.create_experiment(name, artifact_location=location))
+        except MlflowException:  # another stage was faster
+            found = mlflow.get_experiment_by_name(name)
+    return str(found.experiment_id)
+
+
+def revision(root: Path) -> str:
+    """The commit that the code comes from, with `+dirty` where the tree differs from it."""
+
+    def git(*arguments: str) -> str:
+        done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=False)
+        return done.stdout.strip()
+
+    head = git("rev-parse", "--verify", "--quiet", "HEAD") or "none"
+    return f"{head}+dirty" if git("status", "--porcelain", "--untracked-files=no") else head
+
+
+class StageRun:
+    """The MLflow run of one stage; every method does nothing where MLflow cannot be used."""
+
+    def __init__(self, declared: Declared, facts: Mapping[str, str]) -> None:
+        """Open the run."""
+        self.run_id: str | None = None
+        self.model_id: str | None = None
+        self._declared = declared
+        self._mlflow: Any = None
+        self._points: list[Any] = []
+        self._attempt("open a run", lambda: self._open(facts))
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        """Remember one point of each curve; written in batches."""
+        if self._mlflow is None:
+            return
+        from mlflow.entities import Metric
+
+        now = int(time.time() * 1000)
+        self._points += [Metric(name, float(value), now, int(step)) for name, value in values.items()]
+        if len(self._points) >= BUFFER:
+            self._attempt("write curves", self._flush)
+
+    def succeed(self, metrics: Mapping[str, Any], outputs: Mapping[str, str]) -> None:
+        """Close the run with its results: numbers, hashes of what it made, and the model."""
+        self._attempt("write results", lambda: self._results(metrics, outputs))
+        self._close("FINISHED")
+
+    def fail(self, status: str) -> None:
+        """Close the run as FAILED or KILLED."""
+        self._close(status)
+
+    def _open(self, facts: Mapping[str, str]) -> None:
+        declared = self._declared
+        self._mlflow = client()
+        experiment = experiment_id(self._mlflow, declared.root, declared.task or "base")
+        self._bury_dead(experiment)
+        run = self._mlflow.create_run(experiment, run_name=declared.address, tags=self._tags(facts))
+        self.run_id = run.info.run_id
+        for key, value in declared.inputs.params.items():
+            self._mlflow.log_param(self.run_id, key, value)
+        self._log_inputs()
+
+    def _tags(self, facts: Mapping[str, str]) -> dict[str, str]:
+        declared = self._declared
+        tags = {
+            "dvc.stage": declared.address,
+            "dvc.stage_key": declared.inputs.stage_key,
+            "dvc.rev": revision(declared.root),
+            "process": f"{socket.gethostname()}:{os.getpid()}",
+            "mlflow.source.name": f"stages/{declared.name}.py",
+            **facts,
+        }
+        if experiment := os.environ.get("DVC_EXP_NAME"):
+            tags["dvc.exp"] = experiment
+        if parent := os.environ.get(PARENT):
+            tags["mlflow.parentRunId"] = parent
+        return tags
+
+    def _bury_dead(self, experiment: str) -> None:
+        """Runs of this stage whose process is gone were killed without a chance to say so."""
+        address, host = self._declared.address, socket.gethostname()
+        query = f"tags.`dvc.stage` = '{address}' and attributes.status = 'RUNNING'"
+        for run in self._mlflow.search_runs([experiment], query):
+            name, _, process = run.data.tags.get("process", "").rpartition(":")
+            if name == host and not _alive(int(process)):
+                self._mlflow.set_terminated(run.info.run_id, "KILLED")
+
+    def _log_inputs(self) -> None:
+        """The data that the stage reads, by DVC's hash, and the models that those were made by."""
+        from mlflow.entities import Dataset, DatasetInput, InputTag, LoggedModelInput
+
+        tags = [InputTag("mlflow.data.context", self._declared.name)]
+        datasets = [
+            DatasetInput(Dataset(path, md5, "code", json.dumps({"tags": {"dvc.path": path}})), tags)
+            for path, md5 in self._declared.inputs.data.items()
+        ]
+        records = [record_of(self._declared.root, path) for path in self._declared.inputs.data]
+        models = [record["model_id"] for record in records if record.get("model_id")]
+        known = [LoggedModelInput(model) for model in models if self._knows(model)]
+        if datasets or known:
+            self._mlflow.log_inputs(self.run_id, datasets=datasets, models=known)
+
+    def _knows(self, model_id: str) -> bool:
+        """An out that came from another machine's cache has its model in that machine's MLflow."""
+        from mlflow.exceptions import MlflowException
+
+        try:
+            self._mlflow.get_logged_model(model_id)
+        except MlflowException:
+            return False
+        return True
+
+    def _flush(self) -> None:
+        points, self._points = self._points, []
+        for start in range(0, len(points), BUFFER):
+            self._mlflow.log_batch(self.run_id, metrics=points[start : start + BUFFER])
+
+    def _results(self, metrics: Mapping[str, Any], outputs: Mapping[str, str]) -> None:
+        from mlflow.entities import Metric, RunTag
+
+        self._flush()
+        now = int(time.time() * 1000)
+        numbers = {
+            key: float(value)
+            for key, value in flatten(metrics).items()
+            if isinstance(value, int | float) and not isinstance(value, bool)
+        }
+        self._points = [Metric(key, value, now, 0) for key, value in numbers.items()]
+        self._flush()
+        tags = {f"dvc.out.{path}": md5 for path, md5 in outputs.items()}
+        self._mlflow.log_batch(self.run_id, tags=[RunTag(key, value) for key, value in tags.items()])
+        if self._declared.name in MODEL_STAGES:
+            self._log_model(tags)
+
+    def _log_model(self, tags: Mapping[str, str]) -> None:
+        from mlflow.entities import LoggedModelOutput
+
+        declared = self._declared
+        model = self._mlflow.create_logged_model(
+            experiment_id=self._mlflow.get_run(self.run_id).info.experiment_id,
+            name=declared.address.replace("@", "-"),
+            source_run_id=self.run_id,
+            params={key: str(value) for key, value in declared.inputs.params.items()},
+            tags={**tags, "dvc.stage_key": declared.inputs.stage_key, "mlflow.model.isExternal": "true"},
+            model_type=declared.name,
+        )
+        self._mlflow.finalize_logged_model(model.model_id, "READY")
+        self._mlflow.log_outputs(self.run_id, [LoggedModelOutput(model.model_id, step=0)])
+        self.model_id = model.model_id
+
+    def _close(self, status: str) -> None:
+        def close() -> None:
+            self._flush()
+            self._mlflow.set_terminated(self.run_id, status)
+
+        self._attempt("close the run", close)
+
+    def _attempt(self, what: str, action: Callable[[], None]) -> None:
+        if self._mlflow is None and what != "open a run":
+            return
+        try:
+            action()
+        except Exception as error:  # whatever it is: the training is worth more than its diary
+            self._mlflow = None
+            print(f"warning: MLflow could not {what}, going on without it: {_line(error)}", file=sys.stderr)
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]

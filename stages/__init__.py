@@ -1,0 +1,1 @@
+"""One file a stage, each read from top to bottom: load, do, save."""

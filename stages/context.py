@@ -1,0 +1,36 @@
+"""What every stage is handed: its parameters, its folders, and a place to report to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from castaway.params import Params
+
+Log = Callable[[int, Mapping[str, float]], None]
+"""`log(step, values)`: one point of the stage's curves."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """One run of one stage."""
+
+    root: Path
+    """The repository's root."""
+    params: Params
+    task: str
+    """The task's name; `base` has none and gets the empty string."""
+    stage: str
+    log: Log
+    scratch: Path
+    """Outside DVC, keyed by the stage's inputs: a killed stage resumes from here. Deleted after success."""
+
+    @property
+    def output(self) -> Path:
+        """The stage's own folder, empty when the stage begins; byte-deterministic when it ends."""
+        return self.folder(self.stage)
+
+    def folder(self, stage: str) -> Path:
+        """The folder that `stage` leaves its final artifacts in."""
+        return self.root / "data" / stage if stage == "base" else self.root / "data" / self.task / stage

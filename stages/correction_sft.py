@@ -1,0 +1,54 @@
+"""correction_sft: the PPO policy learns from what it got wrong: its own prompts, and the teacher's action as typed.
+
+python -m flows correction_sft@marooned
+"""
+
+from __future__ import annotations
+
+import shutil
+from typing import Any
+
+from datasets import Dataset
+from trl import SFTConfig, SFTTrainer
+
+from castaway.models.policy import load_adapter, load_model, load_tokenizer, save_adapter
+from castaway.models.training import CurveCallback, seed_everything, trainer_settings
+from castaway.rl.corrections import read_corrections
+from stages.context import Context
+
+
+def run(context: Context) -> dict[str, Any]:
+    """Train the PPO adapter further; without corrections it is the final one as it is."""
+    params = context.params.correction_sft
+    seed_everything(context.params.seed, context.params.threads)
+    base, sft, ppo = (context.folder(stage) for stage in ("base", "sft", "ppo"))
+    corrections = read_corrections(ppo / "corrections.jsonl")[-params.limit :]
+    if not corrections:
+        for name in ("adapter_config.json", "adapter_model.safetensors"):
+            shutil.copy(ppo / name, context.output / name)
+        return {"corrections": 0, "steps": 0, "loss": 0.0}
+    dataset = Dataset.from_list(
+        [{"messages": [*row.messages, {"role": "assistant", "content": row.target}]} for row in corrections]
+    )
+    settings = trainer_settings(
+        context.scratch,
+        seed=context.params.seed,
+        device=context.params.device,
+        epochs=params.epochs,
+        batch_size=params.batch_size,
+        learning_rate=params.learning_rate,
+    )
+    trainer = SFTTrainer(
+        model=load_adapter(load_model(base, [sft]), ppo, trainable=True),
+        args=SFTConfig(**settings, assistant_only_loss=True, max_length=None, packing=False),
+        train_dataset=dataset,
+        processing_class=load_tokenizer(base),
+        callbacks=[CurveCallback(context.log, {"loss": "loss", "mean_token_accuracy": "token_accuracy"})],
+    )
+    result = trainer.train()
+    save_adapter(trainer.model, context.output)
+    return {
+        "corrections": len(corrections),
+        "steps": result.global_step,
+        "loss": round(result.training_loss, 6),
+    }

@@ -1,0 +1,104 @@
+"""dataset: scripted play gives demonstrations, preference pairs, and the split of the task ids.
+
+Demonstrations come from ordinary players, careless ones among them: SFT is to teach the form and the basics. The
+pairs hold a competent player's answer against one that suits another situation, balanced so that no answer is better
+in itself. It leaves out teacher-written data.
+
+    python -m flows dataset@marooned
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+from statistics import mean
+from typing import Any
+
+from castaway.datasets import Demonstration, balanced_pairs, play_scripted, write_rows
+from castaway.envs.base import HELD_OUT_START
+from castaway.envs.registry import make_environment, task_module
+from castaway.models.policy import load_tokenizer
+from castaway.models.tokens import prompt_tokens, reply_tokens
+from stages.context import Context
+
+FIRST_ID = 200_000_000
+"""The first training id that this stage plays; held-out pairs begin at twice that."""
+
+
+def run(context: Context) -> dict[str, Any]:
+    """Write demonstrations, pairs, split and data card."""
+    params = context.params.dataset
+    module = task_module(context.task)
+    environment = make_environment(context.params, context.task)
+    random = Random(context.params.seed)
+
+    def ordinary(stream: Random) -> Callable[..., Any]:
+        return module.demonstrator(stream, params.carelessness)
+
+    # Demonstrations: some turns of many episodes.
+    start = FIRST_ID + context.params.seed * 1_000_000
+    turns = play_scripted(environment, range(start, start + params.episodes), ordinary)
+    drawn = random.sample(turns, min(params.demonstrations, len(turns)))
+    demonstrations = [Demonstration(prompt.messages, str(reply), prompt.role) for prompt, reply in drawn]
+    write_rows(context.output / "demonstrations.jsonl", demonstrations)
+
+    # Preference pairs: the same situations with a competent player's action; held-out ones from other episodes.
+    other = 2 * FIRST_ID + context.params.seed * 1_000_000
+    share = max(1, params.episodes * params.held_out_pairs // params.pairs)
+    held_out_turns = play_scripted(environment, range(other, other + share), ordinary)
+    situations = [(prompt, module.expert(prompt)) for prompt, _ in turns]
+    held_out = [(prompt, module.expert(prompt)) for prompt, _ in held_out_turns]
+    pairs = balanced_pairs(situations, params.pairs, random, params.plain_share, module.AIMLESS)
+    held_out_pairs = balanced_pairs(held_out, params.held_out_pairs, random, params.plain_share, module.AIMLESS)
+    write_rows(context.output / "pairs.jsonl", pairs)
+    write_rows(context.output / "held_out_pairs.jsonl", held_out_pairs)
+
+    # The split: what training may draw, and what evaluation plays.
+    split = {"train": [0, HELD_OUT_START - 1], "held_out": [HELD_OUT_START, 2 * HELD_OUT_START - 1]}
+    (context.output / "split.json").write_text(json.dumps(split, indent=2) + "\n", "utf-8")
+
+    # The card.
+    tokenizer = load_tokenizer(context.folder("base"))
+    prompts = [len(prompt_tokens(tokenizer, row.messages)) for row in demonstrations]
+    replies = [len(reply_tokens(tokenizer, row.messages, row.reply)) for row in demonstrations]
+    verbs = Counter(reply.action.split(" ", 1)[0] for _, reply in drawn)
+    metrics = {
+        "demonstrations": len(demonstrations),
+        "pairs": len(pairs),
+        "held_out_pairs": len(held_out_pairs),
+        "distinct_prompts": len({json.dumps(row.messages) for row in demonstrations}),
+        "prompt_tokens_mean": round(mean(prompts), 2),
+        "prompt_tokens_longest": max(prompts),
+        "reply_tokens_mean": round(mean(replies), 2),
+        "reply_tokens_longest": max(replies),
+    }
+    (context.output / "CARD.md").write_text(_card(context.task, metrics, verbs), "utf-8")
+    return metrics
+
+
+def _card(task: str, metrics: dict[str, Any], verbs: Counter[str]) -> str:
+    """The data card."""
+    rows = [f"| {name.replace('_', ' ')} | {value} |" for name, value in metrics.items()]
+    actions = [f"| {verb} | {count} |" for verb, count in sorted(verbs.items(), key=lambda item: (-item[1], item[0]))]
+    return "\n".join(
+        [
+            f"# Data of the task {task}",
+            "",
+            "Played by scripts; no person and no model wrote any of it.",
+            "",
+            "- `demonstrations.jsonl`: situations and the answers of ordinary players, careless ones among them.",
+            "- `pairs.jsonl`, `held_out_pairs.jsonl`: an answer that suits its situation, and one that suits another.",
+            "- `split.json`: the task ids that training may draw, and those that evaluation plays.",
+            "",
+            "| what | count |",
+            "|---|---|",
+            *rows,
+            "",
+            "| demonstrated action | count |",
+            "|---|---|",
+            *actions,
+            "",
+        ]
+    )

@@ -1,0 +1,89 @@
+"""merge: the final adapters into the weights, as files that plain transformers loads.
+
+The export is checked before it counts: reloaded, it has to give the logits of adapter plus base.
+
+    python -m flows merge@marooned
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM
+
+from castaway.datasets import read_demonstrations
+from castaway.errors import CastawayError
+from castaway.models.policy import load_adapter, load_model, load_tokenizer
+from castaway.models.tokens import prompt_tokens
+from castaway.models.training import seed_everything
+from stages.context import Context
+
+PROBES = 16
+"""Prompts on which the export is compared."""
+
+
+def run(context: Context) -> dict[str, Any]:
+    """Merge, save, reload, compare."""
+    params = context.params.merge
+    seed_everything(context.params.seed, context.params.threads)
+    base, sft, final = (context.folder(stage) for stage in ("base", "sft", "correction_sft"))
+    tokenizer = load_tokenizer(base)
+    demonstrations = read_demonstrations(context.folder("dataset") / "demonstrations.jsonl")[:PROBES]
+    probes = [torch.tensor([prompt_tokens(tokenizer, row.messages)]) for row in demonstrations]
+
+    dtype = getattr(torch, params.dtype)
+    adapted: Any = load_adapter(load_model(base, [sft]), final, trainable=False).eval()
+    before = [_logits(adapted, probe) for probe in probes]
+    merged = adapted.merge_and_unload().to(dtype)
+    merged.save_pretrained(context.output)
+    tokenizer.save_pretrained(context.output)
+    reloaded: Any = AutoModelForCausalLM.from_pretrained(context.output, dtype=dtype).eval()
+    after = [_logits(reloaded, probe) for probe in probes]
+    difference = max(float((one - other).abs().max()) for one, other in zip(before, after, strict=True))
+    if not difference <= params.tolerance:
+        raise CastawayError(
+            f"merge@{context.task}: the merged logits differ by {difference:.2g}, more than merge.tolerance "
+            f"{params.tolerance:.2g}; merge in float32 or raise the tolerance"
+        )
+    _card(context, context.output)
+    return {
+        "largest_logit_difference": float(f"{difference:.3g}"),
+        "parameters": sum(weight.numel() for weight in reloaded.parameters()),
+    }
+
+
+def _logits(model: Any, tokens: torch.Tensor) -> torch.Tensor:
+    with torch.inference_mode():
+        logits: torch.Tensor = model(input_ids=tokens).logits.float()
+    return logits
+
+
+def _card(context: Context, folder: Path) -> None:
+    """The model card."""
+    params = context.params
+    text = f"""---
+library_name: transformers
+base_model: {params.base.model}
+tags: [castaway, reinforcement-learning, ppo, text-agent]
+---
+
+# Castaway: {context.task}
+
+A policy for the task `{context.task}`, trained from `{params.base.model}` by supervised fine-tuning on scripted play,
+PPO with a teacher's process penalties and a reward model, and supervised correction of its own mistakes. Its adapters
+are merged into the weights, in {params.merge.dtype}.
+
+It answers a prompt of the environment with `REASONING:` and `ACTION:` lines and stops at its stop token.
+
+```python
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+model = AutoModelForCausalLM.from_pretrained("data/{context.task}/merge")
+tokenizer = AutoTokenizer.from_pretrained("data/{context.task}/merge")
+```
+
+How well it plays is in `data/{context.task}/metrics/evaluate.json`, under `final`.
+"""
+    (folder / "README.md").write_text(text, "utf-8")

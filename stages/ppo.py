@@ -1,0 +1,72 @@
+"""ppo: the SFT policy plays, is judged by the teacher, and learns from what it earned.
+
+The reference policy is the SFT policy: its adapter is merged into the base, and PPO trains a fresh adapter on top that
+can be switched off. A killed run goes on from its newest checkpoint.
+
+    python -m flows ppo@marooned
+"""
+
+from __future__ import annotations
+
+from statistics import mean
+from typing import Any
+
+from tqdm import tqdm
+
+from castaway.envs.registry import make_environment
+from castaway.models.policy import load_model, load_tokenizer, new_adapter
+from castaway.models.reward import RewardScorer
+from castaway.models.training import seed_everything
+from castaway.rl.actor_critic import ActorCritic
+from castaway.rl.checkpoint import load_newest, save_checkpoint
+from castaway.rl.corrections import write_corrections
+from castaway.rl.ppo import PpoTrainer
+from castaway.teacher.rules import RulesTeacher
+from stages.context import Context
+
+
+def run(context: Context) -> dict[str, Any]:
+    """Train the policy by PPO."""
+    params = context.params.ppo
+    seed_everything(context.params.seed, context.params.threads)
+    base, sft = context.folder("base"), context.folder("sft")
+    tokenizer = load_tokenizer(base)
+    device = "cpu" if context.params.device == "cpu" else "cuda"
+    actor = ActorCritic(new_adapter(load_model(base, [sft]), params.lora)).to(device)
+    trainer = PpoTrainer(
+        actor,
+        tokenizer,
+        make=lambda: make_environment(context.params, context.task),
+        teacher=RulesTeacher(make_environment(context.params, context.task).rules),
+        scorer=RewardScorer.load(context.folder("reward_model"), base, [sft], tokenizer),
+        params=params,
+        seed=context.params.seed,
+    )
+
+    history: list[dict[str, float]] = []
+    saved = load_newest(context.scratch)
+    if saved:
+        trainer.load_state(saved["trainer"])
+        history = saved["history"]
+        for number, values in enumerate(history, start=1):
+            context.log(number, values)
+    with tqdm(total=params.steps, initial=trainer.step_number, desc="ppo", unit="step") as bar:
+        while trainer.step_number < params.steps:
+            values = trainer.step()
+            history.append(values)
+            context.log(trainer.step_number, values)
+            bar.set_postfix(success=f"{values['success_rate']:.2f}", invalid=f"{values['invalid_rate']:.2f}")
+            bar.update()
+            if trainer.step_number % params.checkpoint_interval == 0:
+                save_checkpoint(context.scratch, trainer.step_number, {"trainer": trainer.state(), "history": history})
+
+    actor.save(context.output)
+    write_corrections(context.output / "corrections.jsonl", trainer.corrections)
+    last = history[-max(1, params.steps // 5) :]
+    return {
+        "steps": trainer.step_number,
+        "corrections": len(trainer.corrections),
+        "trainable_parameters": sum(w.numel() for w in actor.policy.parameters() if w.requires_grad),
+        **{f"last_{name}": round(mean(v[name] for v in last), 6) for name in ("success_rate", "invalid_rate")},
+        **{f"last_{name}": round(mean(v[name] for v in last), 6) for name in ("mean_return", "reference_kl")},
+    }

@@ -1,0 +1,120 @@
+"""reward_model: how well an answer suits its situation, learned from preference pairs by TRL's RewardTrainer.
+
+The report sets its accuracy on held-out pairs beside two baselines that must fail: one that sees only the answers, and
+one that sees only the prompt. If either does well, the pairs give the answer away and the accuracy means nothing.
+
+    python -m flows reward_model@marooned
+"""
+
+from __future__ import annotations
+
+from random import Random
+from statistics import mean, pstdev
+from typing import Any
+
+from datasets import Dataset
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import LogisticRegression
+from trl import RewardConfig, RewardTrainer
+
+from castaway.datasets import Pair, read_pairs
+from castaway.models.policy import load_tokenizer, lora_config, save_adapter
+from castaway.models.reward import RewardScorer, Scale, sequence_classifier
+from castaway.models.training import CurveCallback, seed_everything, trainer_settings
+from castaway.statistics import proportion
+from stages.context import Context
+
+
+def run(context: Context) -> dict[str, Any]:
+    """Train the reward model and its baselines."""
+    params = context.params.reward_model
+    seed_everything(context.params.seed, context.params.threads)
+    base, sft = context.folder("base"), context.folder("sft")
+    tokenizer = load_tokenizer(base)
+    pairs = read_pairs(context.folder("dataset") / "pairs.jsonl")
+    held_out = read_pairs(context.folder("dataset") / "held_out_pairs.jsonl")
+
+    # Training: the trunk of the SFT policy under a scalar head, both learned through an adapter.
+    pad: Any = tokenizer.pad_token_id
+    settings = trainer_settings(
+        context.scratch,
+        seed=context.params.seed,
+        device=context.params.device,
+        epochs=params.epochs,
+        batch_size=params.batch_size,
+        learning_rate=params.learning_rate,
+    )
+    lora = lora_config(params.lora, task_type="SEQ_CLS")
+    lora.modules_to_save = ["score"]
+    trainer = RewardTrainer(
+        model=sequence_classifier(base, [sft], pad),
+        args=RewardConfig(**settings, max_length=None, center_rewards_coefficient=0.01),
+        train_dataset=Dataset.from_list([_row(pair) for pair in pairs]),
+        processing_class=tokenizer,
+        peft_config=lora,
+        callbacks=[CurveCallback(context.log, {"loss": "loss", "accuracy": "accuracy", "margin": "margin"})],
+    )
+    result = trainer.train()
+    save_adapter(trainer.model, context.output)
+
+    # Report: standardise on training pairs, rank the held-out ones.
+    model: Any = trainer.model.merge_and_unload()
+    scorer = RewardScorer(model, tokenizer, Scale(0.0, 1.0))
+    known = _scores(scorer, pairs[:500])
+    Scale(mean(known), pstdev(known)).save(context.output)
+    scores = _scores(scorer, held_out)
+    right = sum(chosen > rejected for chosen, rejected in zip(scores[::2], scores[1::2], strict=True))
+    accuracy = proportion(right, len(held_out))
+    return {
+        "loss": round(result.training_loss, 6),
+        **accuracy.entries("held_out_accuracy"),
+        "answer_only_accuracy": round(answer_only_accuracy(pairs, held_out, context.params.seed), 6),
+        "prompt_only_accuracy": round(prompt_only_accuracy(pairs, held_out, context.params.seed), 6),
+        "held_out_pairs": len(held_out),
+    }
+
+
+def _row(pair: Pair) -> dict[str, Any]:
+    return {
+        "prompt": list(pair.messages),
+        "chosen": [{"role": "assistant", "content": pair.chosen}],
+        "rejected": [{"role": "assistant", "content": pair.rejected}],
+    }
+
+
+def _scores(scorer: RewardScorer, pairs: list[Pair]) -> list[float]:
+    """Raw scores of chosen and rejected, in turn."""
+    return scorer.raw([scorer.tokens(p.messages, answer) for p in pairs for answer in (p.chosen, p.rejected)])
+
+
+def answer_only_accuracy(train: list[Pair], held_out: list[Pair], seed: int) -> float:
+    """How often words of the answers alone rank a pair: a logistic regression on both answers, in random order."""
+    return _two_answer_baseline(train, held_out, seed, lambda pair, left, right: (left, right))
+
+
+def prompt_only_accuracy(train: list[Pair], held_out: list[Pair], seed: int) -> float:
+    """How often words of the prompt alone tell which of two hidden answers, in random order, is the chosen one."""
+    return _two_answer_baseline(train, held_out, seed, lambda pair, left, right: (pair.messages[-1]["content"], ""))
+
+
+def _two_answer_baseline(train: list[Pair], held_out: list[Pair], seed: int, view: Any) -> float:
+    random = Random(seed)
+
+    def laid_out(pairs: list[Pair]) -> tuple[list[str], list[str], list[bool]]:
+        first, second, chosen_first = [], [], []
+        for pair in pairs:
+            heads = random.random() < 0.5
+            left, right = (pair.chosen, pair.rejected) if heads else (pair.rejected, pair.chosen)
+            one, other = view(pair, left, right)
+            first.append(one)
+            second.append(other)
+            chosen_first.append(heads)
+        return first, second, chosen_first
+
+    words = CountVectorizer(token_pattern=r"\S+", ngram_range=(1, 2), lowercase=False)
+    first, second, labels = laid_out(train)
+    words.fit(first + second)
+    model = LogisticRegression(max_iter=500).fit(words.transform(first) - words.transform(second), labels)
+    first, second, labels = laid_out(held_out)
+    score: float = model.score(words.transform(first) - words.transform(second), labels)
+    return score

@@ -1,0 +1,99 @@
+"""Votes: their deadline, their majority, and what they cost."""
+
+import pytest
+
+from castaway.envs.marooned.scripted import Waiter
+from tests.castaway.envs.marooned.tables import Table
+
+
+def test_more_than_half_of_the_living_eject_the_traitor_and_win() -> None:
+    table = Table().phase("discussion")
+    traitor, (one, two, three, _) = table.traitor, table.colonists
+    table.do(**{one.name: f"CALL_VOTE {traitor.name}"})
+    assert table.sentence(two, f"CALL_VOTE {traitor.name}") == "A vote is open already: use VOTE."
+    assert table.sentence(one, f"VOTE {traitor.name}") == "You have voted."
+    table.do(**{two.name: f"VOTE {traitor.name}"})
+    table.do(**{three.name: f"VOTE {traitor.name}"})
+    assert not table.over
+    table.wait()
+    paid = table.step({})  # the fifth turn of the vote is its last
+    assert (table.world.winner, table.world.ending) == ("crew", "the traitor was ejected")
+    assert paid[one.name] == pytest.approx(5 + 100 - 0.01 + 0.05)
+    assert paid[traitor.name] == pytest.approx(-100)
+
+
+def test_a_vote_is_counted_when_all_have_voted() -> None:
+    table = Table().phase("discussion")
+    traitor = table.traitor
+    calls = {sailor.name: f"CALL_VOTE {traitor.name}" for sailor in table.colonists}
+    table.do(**calls, **{traitor.name: f"CALL_VOTE {table.colonists[0].name}"})
+    assert table.over
+
+
+def test_a_vote_closes_with_its_phase() -> None:
+    table = Table()
+    table.world.turn = table.scenario.turns_per_day
+    calls = {sailor.name: f"CALL_VOTE {table.traitor.name}" for sailor in table.colonists[:3]}
+    table.do(**calls)
+    assert table.world.ending == "the traitor was ejected"
+
+
+def test_half_is_not_enough() -> None:
+    table = Table().phase("discussion")
+    one, two, out = table.colonists[:3]
+    out.alive = False
+    for sailor in (one, two):
+        table.do(**{sailor.name: f"{'VOTE' if table.world.vote else 'CALL_VOTE'} {table.traitor.name}"})
+    table.wait(3)
+    assert table.world.clues[-1].text == "The vote ejected nobody."
+    assert not table.over
+    assert table.sentence(one, f"CALL_VOTE {table.traitor.name}") == "Today's vote is over."
+
+
+def test_ejecting_an_innocent_costs_the_crew_and_names_the_caller() -> None:
+    table = Table().phase("discussion")
+    innocent, caller, *others = table.colonists
+    calls = {sailor.name: f"CALL_VOTE {innocent.name}" for sailor in (caller, *others)}
+    table.do(**{caller.name: calls[caller.name]})
+    for sailor in others:
+        table.do(**{sailor.name: f"VOTE {innocent.name}"})
+    table.wait()
+    paid = table.step({})
+    assert paid[caller.name] == pytest.approx(-5 + 0.04)
+    assert paid[innocent.name] == pytest.approx(-5)
+    assert paid[table.traitor.name] == pytest.approx(5 - 0.01)
+    assert innocent.ejected and not innocent.alive and not table.over
+    clue = table.world.clues[-1]
+    assert (clue.kind, clue.about, clue.strength) == ("false", caller.name, 30)
+    assert table.step({})[innocent.name] == 0.0  # no pay after the end
+
+
+def test_fewer_than_three_alive_is_the_traitors_victory() -> None:
+    table = Table().phase("discussion")
+    first, second, one, two = table.colonists
+    first.alive = second.alive = False
+    calls = {name: f"CALL_VOTE {one.name}" for name in (two.name, table.traitor.name)}
+    paid = table.do(**calls, **{one.name: f"CALL_VOTE {two.name}"})
+    assert (table.world.winner, table.world.ending) == ("traitor", "fewer than 3 sailors were left")
+    assert paid[table.traitor.name] == pytest.approx(5 + 100 - 0.01)
+    assert paid[first.name] == 0.0
+
+
+def test_ballots_for_or_from_the_dead_do_not_count() -> None:
+    table = Table().phase("discussion")
+    one, two, three, dead = table.colonists
+    table.do(**{one.name: f"CALL_VOTE {dead.name}", dead.name: f"CALL_VOTE {table.traitor.name}"})
+    dead.alive = False
+    table.do(**{two.name: f"VOTE {table.traitor.name}"})
+    table.do(**{three.name: f"VOTE {table.traitor.name}"})
+    table.wait(2)
+    assert not table.over and not table.world.sailors[dead.name].ejected
+
+
+@pytest.mark.parametrize("scenario", ["skiff", "classic"])
+def test_a_crew_that_waits_never_wins(scenario: str) -> None:
+    for seed in range(6):
+        table = Table(scenario, seed)
+        while not table.over:
+            table.step({s.name: Waiter()(table.observation(s.name)).action for s in table.world.living})
+        assert table.world.winner == "traitor"

@@ -1,0 +1,72 @@
+"""The losses of PPO against numbers worked out by hand."""
+
+from math import exp, log
+
+import pytest
+import torch
+
+from castaway.rl.losses import approximate_kl, clipped_policy_loss, clipped_value_loss, masked_mean, normalise
+
+
+def tensor(*values: float) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def test_a_masked_mean_is_over_what_counts() -> None:
+    assert masked_mean(tensor(1, 2, 99), tensor(1, 1, 0)).item() == 1.5
+    assert masked_mean(tensor(1, 2), tensor(0, 0)).item() == 0.0
+
+
+def test_the_policy_loss_clips_what_goes_too_far() -> None:
+    # ratios 1.5, 0.5, 1.1, 1.5, and one that is masked; c = 0.2
+    # A = 2:  max(-3.0, -2 * 1.2) = -2.4, held back
+    # A = -1: max(0.5, 0.8) = 0.8, held back
+    # A = 3:  -3.3 within the clip
+    # A = -1: max(1.5, 1.2) = 1.5: a worse action may always be undone
+    new = tensor(log(1.5), log(0.5), log(1.1), log(1.5), 7.0)
+    loss, held_back = clipped_policy_loss(
+        new, tensor(0, 0, 0, 0, 0), tensor(2, -1, 3, -1, 50), tensor(1, 1, 1, 1, 0), 0.2
+    )
+    assert loss.item() == pytest.approx((-2.4 + 0.8 - 3.3 + 1.5) / 4)
+    assert held_back.item() == 0.5
+
+
+def test_what_is_held_back_has_no_gradient() -> None:
+    new = tensor(log(1.5), 0.0).requires_grad_()
+    clipped_policy_loss(new, tensor(0, 0), tensor(2, 2), tensor(1, 1), 0.2)[0].backward()
+    assert new.grad is not None and new.grad.tolist() == [0.0, -1.0]
+
+
+def test_the_value_loss_takes_the_worse_prediction() -> None:
+    # V = 1, old 0, R = 1, c = 0.2: clipped 0.2, errors 0 and 0.64 -> 0.64
+    # V = 0.1, old 0, R = 1: within the clip, 0.81
+    # V = -1, old 0, R = 1: errors 4 and 1.44 -> 4
+    loss = clipped_value_loss(tensor(1, 0.1, -1, 9), tensor(0, 0, 0, 0), tensor(1, 1, 1, 0), tensor(1, 1, 1, 0), 0.2)
+    assert loss.item() == pytest.approx(0.5 * (0.64 + 0.81 + 4) / 3)
+
+
+def test_the_kl_estimate() -> None:
+    # d = log q - log p = log 2: 2 - 1 - log 2;  d = 0: 0;  d = -1: exp(-1) - 1 + 1
+    estimate = approximate_kl(tensor(0, 0, 0, 0), tensor(log(2), 0, -1, 5), tensor(1, 1, 1, 0))
+    assert estimate.item() == pytest.approx((1 - log(2) + exp(-1)) / 3)
+
+
+def test_the_kl_estimate_is_unbiased() -> None:
+    p, q = tensor(0.7, 0.2, 0.1), tensor(0.3, 0.3, 0.4)
+    exact = sum(a * log(a / b) for a, b in zip(p.tolist(), q.tolist(), strict=True))
+    expected = sum(
+        weight.item() * approximate_kl(a[None], b[None], tensor(1)).item()
+        for weight, a, b in zip(p, p.log(), q.log(), strict=True)
+    )
+    assert expected == pytest.approx(exact)
+
+
+def test_normalised_values_have_mean_zero_and_deviation_one() -> None:
+    # of 1, 3: mean 2, deviation 1
+    values, mean, deviation = normalise(tensor(1, 3, 50), tensor(1, 1, 0))
+    assert (values.tolist(), mean.item(), deviation.item()) == ([-1, 1, 0], 2, 1)
+
+
+def test_constant_values_move_nothing() -> None:
+    values, mean, deviation = normalise(tensor(4, 4), tensor(1, 1))
+    assert (values.tolist(), mean.item(), deviation.item()) == ([0, 0], 4, 1)

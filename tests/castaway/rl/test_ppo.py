@@ -1,0 +1,143 @@
+"""PPO on a frozen game of one step: what is rewarded becomes likelier, and a resumed run goes on as if unbroken."""
+
+import copy
+import io
+from collections.abc import Mapping
+
+import pytest
+import torch
+from transformers import PreTrainedTokenizerFast
+
+from castaway.models.tokens import prompt_tokens, reply_tokens
+from castaway.params import PpoParams
+from castaway.rl.actor_critic import ActorCritic, TurnBatch
+from castaway.rl.ppo import PpoTrainer
+from castaway.teacher.rules import RulesTeacher
+from tests.castaway.rl.small import AnyText, Crossroads, NoScorer, ppo_params, student
+
+LEFT, RIGHT, WRONG = "REASONING: a\nACTION: LEFT", "REASONING: a\nACTION: RIGHT", "REASONING: a\nACTION: "
+ASKED = [{"role": "user", "content": "which way after 0"}]
+
+
+class Fork(Crossroads):
+    """One step: RIGHT is paid."""
+
+    agents = ("walker",)
+
+    def __init__(self) -> None:
+        super().__init__(length=1)
+
+    def step(self, actions: Mapping[str, str]) -> dict[str, float]:
+        return {"walker": super().step(actions)["walker"]}
+
+
+def batch_of(tokenizer: PreTrainedTokenizerFast, replies: list[str]) -> TurnBatch:
+    prompt = prompt_tokens(tokenizer, ASKED)
+    return TurnBatch.of([(prompt, reply_tokens(tokenizer, ASKED, reply)) for reply in replies])
+
+
+@pytest.fixture(scope="module")
+def taught() -> tuple[ActorCritic, PreTrainedTokenizerFast]:
+    """A student that says LEFT or RIGHT, one as often as the other, and now and then neither."""
+    actor, tokenizer = student()
+    batch = batch_of(tokenizer, [LEFT, RIGHT, LEFT, RIGHT, WRONG])
+    frozen = {weight for weight in actor.policy.parameters() if weight.requires_grad}
+    base = [weight for weight in actor.policy.parameters() if weight not in frozen]
+    for weight in base:
+        weight.requires_grad_(True)
+    optimizer = torch.optim.AdamW(base, lr=1e-2)
+    for _ in range(80):
+        loss = -actor.score(batch, 1.0).logprobs.sum() / len(batch.tokens)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    for weight in base:
+        weight.requires_grad_(False)
+    return actor, tokenizer
+
+
+def trainer(taught: tuple[ActorCritic, PreTrainedTokenizerFast], seed: int = 1, **changes: float) -> PpoTrainer:
+    actor, tokenizer = taught
+    params: PpoParams = ppo_params(
+        **{
+            "episodes_per_step": 16, "traitor_share": 0.0, "epochs": 2, "minibatch_turns": 16, "learning_rate": 2e-3,
+            "value_learning_rate": 2e-3, "max_gradient_norm": 1.0, "clip_range": 0.2, "value_clip_range": 0.5,
+            "value_coefficient": 0.1, "kl_coefficient": 0.0, "entropy_coefficient": 0.0, "gamma_turn": 1.0,
+            "lambda_turn": 1.0, "gamma_token": 1.0, "lambda_token": 1.0, "reward_scale": 1.0, "penalty_weight": 1.0,
+            "reward_model_weight": 0.1, "temperature": 1.0, "max_new_tokens": 24, "sft_interval": 1000,
+            **changes,
+        }
+    )  # fmt: skip
+    return PpoTrainer(copy.deepcopy(actor), tokenizer, Fork, RulesTeacher(AnyText()), NoScorer(), params, seed)
+
+
+def chances(ppo: PpoTrainer, tokenizer: PreTrainedTokenizerFast) -> list[float]:
+    """The likelihood of LEFT, RIGHT and WRONG."""
+    with torch.no_grad():
+        scores: list[float] = (
+            ppo.actor.score(batch_of(tokenizer, [LEFT, RIGHT, WRONG]), 1.0).logprobs.sum(1).exp().tolist()
+        )
+    return scores
+
+
+def test_what_is_rewarded_becomes_likelier(taught: tuple[ActorCritic, PreTrainedTokenizerFast]) -> None:
+    ppo = trainer(taught)
+    before = chances(ppo, taught[1])
+    assert before[0] > 0.2 and before[1] > 0.2
+    history = [ppo.step() for _ in range(8)]
+    after = chances(ppo, taught[1])
+    assert after[1] > before[1] + 0.2 and after[0] < before[0]
+    assert after[2] < before[2]
+    assert history[-1]["mean_return"] > history[0]["mean_return"]
+    assert all(torch.tensor(list(values.values())).isfinite().all() for values in history)
+
+
+def test_a_strong_kl_penalty_holds_the_policy_back(taught: tuple[ActorCritic, PreTrainedTokenizerFast]) -> None:
+    free, held = trainer(taught), trainer(taught, kl_coefficient=3.0)
+    for _ in range(6):
+        free_kl, held_kl = free.step()["reference_kl"], held.step()["reference_kl"]
+    assert held_kl < free_kl
+
+
+def test_the_base_and_the_reference_do_not_move(taught: tuple[ActorCritic, PreTrainedTokenizerFast]) -> None:
+    ppo, batch = trainer(taught), batch_of(taught[1], [LEFT, RIGHT])
+    with torch.no_grad(), taught[0].reference():
+        before = taught[0].score(batch, 1.0).logprobs
+    ppo.step()
+    with torch.no_grad(), ppo.actor.reference():
+        assert torch.equal(ppo.actor.score(batch, 1.0).logprobs, before)
+
+
+def test_corrections_are_collected_and_learned_from(taught: tuple[ActorCritic, PreTrainedTokenizerFast]) -> None:
+    ppo = trainer(taught, sft_interval=2, sft_minimum=1)
+    first = ppo.step()
+    second = ppo.step()
+    assert first["corrections"] + second["corrections"] == len(ppo.corrections) > 0
+    assert {correction.target for correction in ppo.corrections} <= {
+        LEFT,
+        "REASONING: I answer in the typed form.\nACTION: LEFT",
+    }
+    assert "sft_loss" not in first and second["sft_loss"] > 0 and ppo.fresh == []
+
+
+def test_a_resumed_run_goes_on_as_if_unbroken(taught: tuple[ActorCritic, PreTrainedTokenizerFast]) -> None:
+    unbroken = trainer(taught, sft_interval=3, sft_minimum=1)
+    for _ in range(2):
+        unbroken.step()
+    disk = io.BytesIO()
+    torch.save(unbroken.state(), disk)
+    disk.seek(0)
+    resumed = trainer(taught, seed=99, sft_interval=3, sft_minimum=1)
+    resumed.load_state(torch.load(disk, weights_only=False))
+    assert [unbroken.step() for _ in range(2)] == [resumed.step() for _ in range(2)]
+    assert unbroken.step_number == resumed.step_number == 4
+    assert unbroken.corrections == resumed.corrections
+    pairs = zip(unbroken.actor.parameters(), resumed.actor.parameters(), strict=True)
+    assert all(torch.equal(one, other) for one, other in pairs)
+
+
+def test_only_training_ids_are_drawn(taught: tuple[ActorCritic, PreTrainedTokenizerFast]) -> None:
+    ppo = trainer(taught, traitor_share=0.25)
+    episodes = ppo._rollout()
+    assert all(0 <= episode.task_id < 1_000_000_000 for episode in episodes)
+    assert [episode.seat for episode in episodes].count("traitor") == 4

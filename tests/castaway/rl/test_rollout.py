@@ -1,0 +1,112 @@
+"""Which text is paid for what: rollouts, token rewards and lessons."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from castaway.envs.base import Prompt
+from castaway.rl.rewards import make_lessons, token_rewards, turn_reward
+from castaway.rl.rollout import Answer, play_episodes
+from castaway.rl.trajectory import Trajectory, Turn
+from castaway.teacher.rules import RulesTeacher
+from tests.castaway.rl.small import AnyText, Crossroads, ppo_params
+
+
+def saying(*texts: str) -> list[list[Answer]]:
+    """What the walker says in each step."""
+    return [[Answer(f"REASONING: a\nACTION: {text}", [1], [2, 3], [-0.5, -0.5], [0.0, 0.0])] for text in texts]
+
+
+def walk(*texts: str, teacher: bool = True) -> dict[str, Trajectory]:
+    """An episode of the walker's words; the guide says LEFT."""
+    rest = iter(saying(*texts))
+
+    def speaker(prompts: Sequence[Prompt]) -> list[Answer]:
+        (mine,) = next(rest)
+        return [mine if prompt.agent == "walker" else saying("LEFT")[0][0] for prompt in prompts]
+
+    judge = RulesTeacher(AnyText()) if teacher else None
+    (episode,) = play_episodes(Crossroads, [(7, "crew")], speaker, judge)
+    return {trajectory.agent: trajectory for trajectory in episode.trajectories}
+
+
+def test_what_is_paid_between_two_turns_belongs_to_the_earlier() -> None:
+    trajectories = walk("LEFT", "RIGHT", "WAIT")
+    assert [turn.reward for turn in trajectories["walker"].turns] == [0.0, 11.0, 0.0]
+    assert [turn.reward for turn in trajectories["guide"].turns] == [3.0]  # who speaks once earns to the end
+
+
+def test_a_replaced_turn_is_executed_as_the_teacher_says_and_marked() -> None:
+    first, second, _ = walk("go left!", "RIGHT", "WAIT")["walker"].turns
+    assert (first.valid, first.action, first.penalty, first.critique) == (False, "LEFT", -0.75, "One word.")
+    assert second.reward == 11.0
+
+
+def test_without_a_teacher_what_is_not_legal_is_idleness() -> None:
+    first, second, _ = walk("go left!", "RIGHT", "WAIT", teacher=False)["walker"].turns
+    assert (first.valid, first.action, first.penalty) == (False, "WAIT", 0.0)
+    assert second.reward == 1.0
+
+
+def test_episodes_come_back_in_the_order_of_the_tasks() -> None:
+    def speaker(prompts: Sequence[Prompt]) -> list[Answer]:
+        return [Answer("ACTION: LEFT") for _ in prompts]
+
+    told: list[int] = []
+    tasks = [(number, "crew") for number in (5, 3, 8, 1)]
+    episodes = play_episodes(
+        Crossroads, tasks, speaker, None, parallel=2, keep_snapshots=1, on_finished=lambda e: told.append(e.task_id)
+    )
+    assert [episode.task_id for episode in episodes] == [5, 3, 8, 1]
+    assert sorted(told) == [1, 3, 5, 8]
+    assert [len(episode.snapshots) for episode in episodes] == [4, 0, 0, 0]
+    assert episodes[0].snapshots[0]["said"]["walker"]["action"] == "LEFT"  # type: ignore[index]
+
+
+def turn(reward: float, penalty: float = 0.0, valid: bool = True, tokens: int = 2) -> Turn:
+    logprobs = [-1.0] * tokens
+    return Turn((), [1], [2] * tokens, logprobs, [0.0] * tokens, "", "LEFT", valid, penalty, "", reward)
+
+
+def test_a_turns_reward_is_weighed() -> None:
+    params = ppo_params(reward_scale=0.1, penalty_weight=2.0, reward_model_weight=0.5)
+    # 0.1 * (3 + 2 * -1) + 0.5 * 4
+    assert turn_reward(turn(3.0, -1.0), 4.0, params) == pytest.approx(2.1)
+
+
+def test_token_rewards_hold_the_kl_penalty_and_the_reward_at_the_end() -> None:
+    # -0.1 * (-1 + 3) = -0.2;  -0.1 * (-1 + 1) + 5
+    assert token_rewards(turn(0.0), [-3.0, -1.0], 5.0, 0.1) == pytest.approx([-0.2, 5.0])
+
+
+PLAIN = ppo_params(
+    reward_scale=1.0, penalty_weight=1.0, reward_model_weight=0.0, kl_coefficient=0.0,
+    gamma_turn=1.0, lambda_turn=1.0, gamma_token=1.0, lambda_token=1.0,
+)  # fmt: skip
+
+
+def lessons_of(*turns: Turn) -> list[list[float]]:
+    trajectory = Trajectory(0, "walker", "walker", list(turns))
+    references = [[turn.logprobs for turn in turns]]
+    return [lesson.advantages for lesson in make_lessons([trajectory], references, [[0.0] * len(turns)], PLAIN)]
+
+
+def test_advantages_are_whitened_over_the_credited_tokens() -> None:
+    # advantages 4 and 2 (values are 0, nothing discounted): mean 3, deviation 1
+    assert lessons_of(turn(2.0, tokens=1), turn(2.0, tokens=1)) == [[1.0], [-1.0]]
+
+
+def test_a_replaced_turn_earns_its_penalty_and_nothing_else() -> None:
+    valid = [turn(2.0, tokens=1), turn(100.0, -1.0, valid=False), turn(2.0, tokens=1)]
+    first, replaced, last = lessons_of(*valid)
+    # credited: 2 + 99 + 2 = 103 and 2, mean 52.5, deviation 50.5
+    assert first + last == pytest.approx([1.0, -1.0])
+    assert replaced == pytest.approx([-1 / 50.5] * 2)
+    richer = [valid[0], turn(100.0, -2.0, valid=False), valid[2]]
+    assert lessons_of(*richer)[1] == pytest.approx([-2 / 50.0] * 2)  # 102 and 2: deviation 50
+
+
+def test_the_critic_still_learns_what_a_replaced_turn_was_worth() -> None:
+    trajectory = Trajectory(0, "walker", "walker", [turn(5.0, -1.0, valid=False), turn(2.0)])
+    lessons = make_lessons([trajectory], [[[-1.0, -1.0]] * 2], [[0.0, 0.0]], PLAIN)
+    assert [lesson.returns for lesson in lessons] == [[6.0, 6.0], [2.0, 2.0]]

@@ -1,0 +1,86 @@
+"""What was drawn has the probability that the trainer computes for it."""
+
+import pytest
+import torch
+
+from castaway.models.tokens import prompt_tokens, reply_tokens
+from castaway.rl.actor_critic import ActorCritic, TurnBatch
+from castaway.rl.sampling import Sample, SamplingRules, sample_replies
+from tests.castaway.rl.small import stirred, student
+
+PROMPTS = [[5, 6, 7], [8], [9, 10, 11, 12, 13, 14, 15], [16, 17], [5, 6, 7]]
+
+
+def drawn(actor: ActorCritic, temperature: float, batch: int = 512, seed: int = 3) -> list[Sample]:
+    rules = SamplingRules(temperature, max_new_tokens=9, stop=20, pad=0, batch=batch)
+    return sample_replies(actor, PROMPTS, rules, torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+@pytest.mark.parametrize("batch", [512, 2])
+def test_the_samplers_probabilities_and_values_are_the_trainers(temperature: float, batch: int) -> None:
+    actor = stirred(student()[0])
+    samples = drawn(actor, temperature, batch)
+    turns = TurnBatch.of([(prompt, sample.tokens) for prompt, sample in zip(PROMPTS, samples, strict=True)])
+    with torch.no_grad():
+        scores = actor.score(turns, temperature)
+    for row, sample in enumerate(samples):
+        length = len(sample.tokens)
+        assert scores.logprobs[row, :length].tolist() == pytest.approx(sample.logprobs, abs=1e-5)
+        assert scores.values[row, :length].tolist() == pytest.approx(sample.values, abs=1e-5)
+        assert scores.logprobs[row, length:].abs().sum() == 0
+    assert len({round(value, 6) for sample in samples for value in sample.values}) > 5
+
+
+def test_the_same_generator_draws_the_same() -> None:
+    actor = stirred(student()[0])
+    assert drawn(actor, 1.0) == drawn(actor, 1.0)
+    assert drawn(actor, 1.0) != drawn(actor, 1.0, seed=4)
+
+
+def test_a_reply_ends_with_its_stop_token_or_at_the_limit() -> None:
+    actor = student()[0]
+    rules = SamplingRules(1.0, max_new_tokens=60, stop=20, pad=0)
+    samples = sample_replies(actor, PROMPTS[:2], SamplingRules(1.0, 6, 20, 0), torch.Generator().manual_seed(0))
+    assert all(len(sample.tokens) == 6 for sample in samples if not sample.stopped)
+    samples = sample_replies(actor, [[5]] * 64, rules, torch.Generator().manual_seed(0))
+    stopped = [sample for sample in samples if sample.stopped]
+    assert stopped
+    for sample in stopped:
+        assert sample.tokens[-1] == 20 and 20 not in sample.tokens[:-1]
+        assert len(sample.tokens) == len(sample.logprobs) == len(sample.values)
+
+
+def test_the_reference_is_the_model_without_its_adapter() -> None:
+    actor = stirred(student()[0])
+    batch = TurnBatch.of([([5, 6], [7, 8, 9]), ([5], [6])])
+    with torch.no_grad():
+        adapted = actor.score(batch, 1.0).logprobs
+        with actor.reference():
+            reference = actor.score(batch, 1.0).logprobs
+        plain = student()[0]  # its adapter is new and changes nothing
+        assert torch.equal(reference, plain.score(batch, 1.0).logprobs)
+        assert not torch.allclose(adapted, reference)
+        assert torch.equal(adapted, actor.score(batch, 1.0).logprobs)  # on again
+
+
+def test_scores_are_log_probabilities_of_each_reply_token() -> None:
+    actor = stirred(student()[0])
+    with torch.no_grad():
+        scores = actor.score(TurnBatch.of([([5, 6], [7, 8])]), 0.5)
+        logits = actor.policy(input_ids=torch.tensor([[5, 6, 7, 8]])).logits[0] / 0.5
+    by_hand = torch.log_softmax(logits, -1)
+    assert scores.logprobs[0].tolist() == pytest.approx([by_hand[1, 7].item(), by_hand[2, 8].item()], abs=1e-5)
+    entropy = -(by_hand.exp() * by_hand).sum(-1)
+    assert scores.entropy[0].tolist() == pytest.approx(entropy[1:3].tolist(), abs=1e-4)
+
+
+def test_prompt_and_reply_tokens_join_into_the_conversation() -> None:
+    tokenizer = student()[1]
+    messages = [{"role": "system", "content": "a  b"}, {"role": "user", "content": "which way\n"}]
+    reply = "REASONING: ü\nACTION: LEFT"
+    whole = tokenizer.apply_chat_template([*messages, {"role": "assistant", "content": reply}], tokenize=False)
+    tokens = prompt_tokens(tokenizer, messages) + reply_tokens(tokenizer, messages, reply)
+    assert tokens == tokenizer(whole, add_special_tokens=False)["input_ids"]
+    assert tokens[-1] == tokenizer.eos_token_id
+    assert tokenizer.decode(reply_tokens(tokenizer, messages, reply), skip_special_tokens=True) == reply

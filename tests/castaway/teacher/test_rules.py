@@ -1,0 +1,144 @@
+"""The embedded teacher: what it says of the failures that models were seen to make."""
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from castaway.envs.base import Prompt
+from castaway.envs.marooned.environment import MaroonedEnvironment
+from castaway.envs.marooned.teaching import MaroonedRules
+from castaway.teacher.base import WORST_PENALTY, Attempt, Verdict
+from castaway.teacher.rules import RulesTeacher
+from tests.castaway.envs.marooned.tables import Table
+
+RULES = MaroonedRules()
+TEACHER = RulesTeacher(RULES)
+FORM, IMPOSSIBLE, GIBBERISH = (-1.0, -0.5), (-2.0, -1.0), (-5.0, -3.0)
+
+PUBLISHED = {
+    "MOVE NORTHEAST": FORM,
+    "MOVE CENTER": FORM,
+    "MOVING": IMPOSSIBLE,
+    "CHECK_STATUS": IMPOSSIBLE,
+    "FOLLOW": IMPOSSIBLE,
+    "LOOK": IMPOSSIBLE,
+    "GATHER wood": FORM,
+    "MOVESOUTH": IMPOSSIBLE,
+    "ACCUSE_EVE": IMPOSSIBLE,
+    "**MOVE EAST**": IMPOSSIBLE,
+    "`WAIT`": IMPOSSIBLE,
+}
+
+
+def prompt_at(phase: str = "exploration", place: tuple[str, int, int] = ("ground", 3, 4)) -> Prompt:
+    """A colonist somewhere on the big island with a pile of wood in sight."""
+    table = Table().phase(phase)
+    sailor = table.put(table.colonists[0], place)
+    table.lay("WOOD_99", "wood", ("ground", place[1] + 2, place[2]))
+    return Prompt(sailor.name, sailor.role, (), table.observation(sailor.name))
+
+
+def judge(prompt: Prompt, text: str) -> Verdict:
+    verdict = TEACHER.judge([Attempt(prompt, text)])[0]
+    assert RULES.refusal(prompt.observation, verdict.action) is None
+    assert WORST_PENALTY <= verdict.penalty <= 0
+    assert "\n" not in verdict.critique and verdict.source == "rules"
+    return verdict
+
+
+@pytest.mark.parametrize("action", PUBLISHED)
+@pytest.mark.parametrize("phase", ["morning", "exploration", "discussion"])
+def test_every_published_failure_is_refused_and_mended(action: str, phase: str) -> None:
+    verdict = judge(prompt_at(phase), f"REASONING: I think.\nACTION: {action}")
+    worst, best = PUBLISHED[action]
+    assert not verdict.valid and verdict.critique
+    assert worst <= verdict.penalty <= best
+
+
+@pytest.mark.parametrize(
+    ("action", "meant"),
+    [
+        ("MOVE NORTHEAST", ("MOVE NORTH", "MOVE EAST")),
+        ("MOVE CENTER", ("MOVE EAST", "MOVE SOUTH")),  # the camp is at (15,15)
+        ("MOVESOUTH", ("MOVE SOUTH",)),
+        ("move west", ("MOVE WEST",)),
+        ("GATHER wood", ("MOVE EAST",)),  # toward it
+        ("CHECK_STATUS", ("WAIT",)),
+        ("LOOK", ("WAIT",)),
+        ("**MOVE EAST**", ("MOVE EAST",)),
+        ("`WAIT`", ("WAIT",)),
+        ("BUILD hull", ("MOVE EAST", "MOVE SOUTH")),
+    ],
+)
+def test_the_nearest_legal_action_is_what_was_meant(action: str, meant: tuple[str, ...]) -> None:
+    prompt = prompt_at(place=("ground", 3, 4) if action != "GATHER wood" else ("ground", 20, 20))
+    assert judge(prompt, f"REASONING: so\nACTION: {action}").action in meant
+
+
+def test_an_accusation_is_mended_where_accusing_is_possible() -> None:
+    assert judge(prompt_at("discussion"), "REASONING: so\nACTION: ACCUSE_EVE").action == "ACCUSE Eve"
+
+
+@pytest.mark.parametrize(
+    ("text", "action"),
+    [
+        ("I will go and MOVE EAST", "MOVE EAST"),
+        ("**ACTION:** MOVE EAST", "MOVE EAST"),
+        ("REASONING: wood is near\nMOVE WEST", "MOVE WEST"),
+        ("ACTION:MOVE EAST", "MOVE EAST"),
+        ("REASONING: let me think", "WAIT"),
+    ],
+)
+def test_without_an_action_line_the_text_is_searched(text: str, action: str) -> None:
+    verdict = judge(prompt_at(), text)
+    assert (verdict.valid, verdict.action, verdict.penalty) == (False, action, -1.0)
+    assert verdict.critique == "The answer has no line that begins with ACTION: and an action."
+
+
+@pytest.mark.parametrize("text", ["", "@@@###$$$", "12345 67890 ...", "\u6d77\u6d77\u6d77"])
+def test_gibberish_costs_most(text: str) -> None:
+    verdict = judge(prompt_at(), text)
+    assert GIBBERISH[0] <= verdict.penalty <= GIBBERISH[1] and verdict.action == "WAIT"
+
+
+def test_good_minor_and_foolish_moves_are_executed_as_they_are() -> None:
+    good = judge(prompt_at(), "REASONING: to the camp\nACTION: MOVE EAST")
+    assert (good.valid, good.action, good.penalty, good.critique) == (True, "MOVE EAST", 0.0, "")
+    bare = judge(prompt_at(), "ACTION: MOVE EAST")
+    assert (bare.valid, bare.penalty, bare.critique) == (True, -0.3, "The REASONING line is missing.")
+    rash = judge(prompt_at("discussion"), "REASONING: so\nACTION: CALL_VOTE Eve")
+    assert rash.valid and -3 <= rash.penalty <= -2 and rash.critique == "No evidence names Eve."
+
+
+def test_a_refusal_is_quoted() -> None:
+    verdict = judge(prompt_at("morning"), "REASONING: so\nACTION: MOVE EAST")
+    assert verdict.critique == "MOVE is not possible in the morning."
+    assert -2 <= verdict.penalty <= -1
+
+
+@given(st.text(max_size=80), st.booleans())
+@example("MOVE", True)
+@example("ACTION: ACTION: WAIT", False)
+@example("A" * 5000, True)
+@settings(deadline=None, max_examples=100)
+def test_any_text_is_judged_with_a_legal_action(text: str, labelled: bool) -> None:
+    judge(prompt_at("evening"), f"REASONING: so\nACTION: {text}" if labelled else text)
+
+
+@given(st.integers(0, 10**6))
+@settings(deadline=None, max_examples=20)
+def test_a_verdict_depends_on_the_observation_only(seed: int) -> None:
+    environment, random = MaroonedEnvironment("skiff", "compact"), Random(seed)
+    environment.reset(seed, "all")
+    for _ in range(3):
+        environment.step({p.agent: random.choice(RULES.legal_actions(p.observation)) for p in environment.prompts()})
+    prompts = environment.prompts()
+    texts = [f"REASONING: so\nACTION: {action}" for action in (*PUBLISHED, "POISON Eve", "SABOTAGE hull", "WAIT")]
+    attempts = [Attempt(prompt, text) for prompt in prompts for text in texts]
+    before = TEACHER.judge(attempts)
+    bare = [Attempt(replace(a.prompt, messages=(), agent="", role="unknown"), a.text) for a in attempts]
+    environment.reset(seed + 1, "all")  # another world behind the same observations
+    assert TEACHER.judge(bare) == before == [TEACHER.judge([attempt])[0] for attempt in attempts]

@@ -1,0 +1,36 @@
+"""Every test runs quietly, offline, on one thread, and away from the user's own files."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+
+import pytest
+
+from flows.environment import SILENT
+
+for name in [name for name in os.environ if name.startswith(("DVC_", "PREFECT_", "MLFLOW_", "CASTAWAY_"))]:
+    del os.environ[name]
+os.environ.update(SILENT)
+os.environ.update(
+    # Before torch is imported, this is what sets its number of threads.
+    OMP_NUM_THREADS="1",
+    MKL_NUM_THREADS="1",
+    TOKENIZERS_PARALLELISM="false",
+    HF_HUB_OFFLINE="1",
+    HF_DATASETS_OFFLINE="1",
+    PREFECT_HOME=tempfile.mkdtemp(prefix="castaway-prefect-"),
+    # Temporary repositories are committed to, whoever runs the tests.
+    GIT_AUTHOR_NAME="Friday",
+    GIT_AUTHOR_EMAIL="friday@example.org",
+    GIT_COMMITTER_NAME="Friday",
+    GIT_COMMITTER_EMAIL="friday@example.org",
+)
+
+
+@pytest.fixture(autouse=True)
+def same_environment() -> Iterator[None]:
+    """Give the environment back as it was: our commands set variables for the processes that they start."""
+    before = dict(os.environ)
+    yield
+    os.environ.clear()
+    os.environ.update(before)

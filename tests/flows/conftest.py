@@ -1,0 +1,125 @@
+"""Real DVC repositories in temporary folders, for stages that take no time."""
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+from mlflow import MlflowClient
+
+ROOT = Path(__file__).parents[2]
+
+BODY = """
+def run(context):
+    (context.output / "weights.txt").write_text(f"{context.stage} {context.params.seed}")
+    for step in range(3):
+        context.log(step, {"loss": 1 / (step + 1)})
+    return {"score": {"mean": 0.5, "best": 1}, "note": "text is not sent to MLflow"}
+"""
+"""The body of a stage that takes no time."""
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A DVC repository of its own, with the shipped params.yaml."""
+
+    root: Path
+
+    def write(self, path: str, text: str) -> None:
+        """Write a file in it."""
+        place = self.root / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text, encoding="utf-8")
+
+    def change(self, path: str, before: str, after: str) -> None:
+        """Change a file in it."""
+        text = (self.root / path).read_text(encoding="utf-8")
+        assert before in text
+        self.write(path, text.replace(before, after, 1))
+
+    def environment(self, **variables: str) -> dict[str, str]:
+        """Its commands find our interpreter, our packages, and the stages of the repository itself first."""
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        return {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), **variables}
+
+    def run(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Run a Python module in it: `run("flows", "base")`, `run("dvc", "repro")`."""
+        return subprocess.run(
+            [sys.executable, "-m", *arguments],
+            cwd=self.root,
+            env=self.environment(**variables),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def commit(self) -> None:
+        """Commit everything to git."""
+        subprocess.run(["git", "add", "--all"], cwd=self.root, check=True)
+        subprocess.run(["git", "commit", "--quiet", "--message", "x"], cwd=self.root, check=True)
+
+
+WAIT = """\
+stages:
+  wait:
+    cmd: python wait.py
+    deps: [hull.txt]
+    outs: [data/wait]
+    meta: {timeout_minutes: 10}
+"""
+WAITING = """
+import os, subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+open("processes", "w").write(f"{os.getpid()} {child.pid}")
+print("here", flush=True)
+child.wait()
+"""
+
+
+def processes_are_gone(repository: Repository) -> bool:
+    """Whether the waiting stage and its child have ended (a zombie has; it only waits to be counted)."""
+    for number in (repository.root / "processes").read_text().split():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if psutil.Process(int(number)).status() != psutil.STATUS_ZOMBIE:
+                return False
+    return True
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty repository, made once and copied for each test."""
+    place = tmp_path_factory.mktemp("template")
+    subprocess.run(["git", "init", "--quiet"], cwd=place, check=True)
+    subprocess.run([sys.executable, "-m", "dvc", "init", "--quiet"], cwd=place, check=True)
+    for name in ("params.yaml", ".dvcignore", ".gitignore", "stages/__init__.py", "stages/context.py"):
+        (place / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, place / name)
+    return place
+
+
+@pytest.fixture(scope="session")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An MLflow database with nothing but its tables, which take seconds to make."""
+    place = tmp_path_factory.mktemp("mlflow") / "mlflow.db"
+    MlflowClient(f"sqlite:///{place}").search_experiments()
+    return place
+
+
+@pytest.fixture
+def repository(tmp_path: Path, template: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Repository]:
+    """Makes a repository with the given dvc.yaml, and goes there."""
+
+    def make(pipeline: str) -> Repository:
+        made = Repository(tmp_path / "repository")
+        shutil.copytree(template, made.root)
+        made.write("dvc.yaml", pipeline)
+        monkeypatch.chdir(made.root)
+        return made
+
+    return make

@@ -1,0 +1,42 @@
+"""A stage sees the parameters that it depends on, and no others."""
+
+import copy
+from pathlib import Path
+
+import pytest
+
+from castaway.params import Params, load_params
+from flows.restricted import RestrictedContext, UndeclaredError, restrict
+
+PARAMS = load_params(Path(__file__).parents[2] / "params.yaml")
+
+
+def test_declared_parameters_are_as_they_were() -> None:
+    seen = restrict(PARAMS, {"seed", "sft", "base.model"}, "sft@marooned")
+    assert isinstance(seen, Params)
+    assert seen.seed == PARAMS.seed
+    assert seen.sft == PARAMS.sft
+    assert seen.base.model == PARAMS.base.model
+    assert copy.deepcopy(seen).sft == PARAMS.sft
+
+
+def test_others_are_not_there() -> None:
+    seen = restrict(PARAMS, {"seed", "sft", "base.model"}, "sft@marooned")
+    with pytest.raises(UndeclaredError, match=r"sft@marooned reads ppo, which dvc\.yaml does not list in its `params`"):
+        _ = seen.ppo
+    with pytest.raises(UndeclaredError, match=r"sft@marooned reads base\.layers, which"):
+        _ = seen.base.layers
+    assert not hasattr(seen, "ppo")
+    assert not hasattr(seen, "no_such_thing")
+    with pytest.raises(AttributeError, match="no_such_thing"):
+        _ = seen.no_such_thing  # type: ignore[attr-defined]
+
+
+def test_folders_are_those_of_the_dependencies_and_its_own(tmp_path: Path) -> None:
+    readable = frozenset({"data/base", "data/marooned/sft"})
+    context = RestrictedContext(tmp_path, PARAMS, "marooned", "ppo", lambda *_: None, tmp_path, readable)
+    assert context.folder("base") == tmp_path / "data/base"
+    assert context.folder("sft") == tmp_path / "data/marooned/sft"
+    assert context.output == tmp_path / "data/marooned/ppo"
+    with pytest.raises(UndeclaredError, match=r"ppo reads data/marooned/dataset, which .* `deps`"):
+        context.folder("dataset")

@@ -1,0 +1,224 @@
+"""What a stage leaves in a real MLflow store, and what happens where there is none."""
+
+import math
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow import MlflowClient
+
+from flows import declared, lineage, tracking
+from flows.records import Curves, read_json, record_of, write_json
+from flows.stage import execute
+from tests.flows.conftest import BODY, Repository
+
+PIPELINE = """\
+stages:
+  base:
+    cmd: python -m flows base
+    deps: [stages/base.py]
+    params: [seed, base]
+    outs: [data/base]
+  sft:
+    foreach: ${tasks}
+    do:
+      cmd: python -m flows sft@${item}
+      deps: [data/base]
+      params: [sft]
+      outs: ["data/${item}/sft"]
+"""
+
+
+@pytest.fixture
+def store(empty_store: Path, tmp_path: Path) -> str:
+    shutil.copy(empty_store, tmp_path)
+    return f"sqlite:///{tmp_path / 'mlflow.db'}"
+
+
+@pytest.fixture
+def made(
+    repository: Callable[[str], Repository], store: str, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], declared.Declared]:
+    """Gives the declaration of a stage in a repository where `data/base` exists."""
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", store)
+    repo = repository(PIPELINE)
+    repo.write("stages/base.py", BODY)
+    repo.write("data/base/weights.txt", "1")
+    repo.commit()
+    return lambda address: declared.load(repo.root, address)
+
+
+def runs(store: str, stage: declared.Declared) -> list[Any]:
+    client = MlflowClient(store)
+    experiments = [one.experiment_id for one in client.search_experiments()]
+    return list(client.search_runs(experiments, f"tags.`dvc.stage_key` = '{stage.inputs.stage_key}'"))
+
+
+def test_a_run_holds_all_that_is_to_be_known(made: Callable[[str], declared.Declared], store: str) -> None:
+    stage = made("base")
+    run = tracking.StageRun(stage, {"device.kind": "cpu"})
+    for step in range(tracking.BUFFER + 7):
+        run.log(step, {"loss": 1 / (step + 1)})
+    run.succeed({"score": {"mean": 0.5}, "sunk": True, "name": "Friday"}, {"data/base": "a" * 32 + ".dir"})
+
+    client = MlflowClient(store)
+    found = client.get_run(str(run.run_id))
+    assert found.info.status == "FINISHED"
+    assert client.get_experiment(found.info.experiment_id).name == "base"
+    assert found.data.params["base.layers"] == str(stage.inputs.params["base.layers"])
+    assert found.data.metrics == {"loss": 1 / (tracking.BUFFER + 7), "score.mean": 0.5}
+    assert len(client.get_metric_history(str(run.run_id), "loss")) == tracking.BUFFER + 7
+    tags = found.data.tags
+    assert tags["dvc.stage"] == "base"
+    assert tags["dvc.stage_key"] == stage.inputs.stage_key
+    assert len(tags["dvc.rev"]) == 40
+    assert tags["dvc.out.data/base"] == "a" * 32 + ".dir"
+    assert tags["device.kind"] == "cpu"
+    assert [one.info.run_id for one in runs(store, stage)] == [run.run_id]
+
+
+def test_runs_are_linked_by_data_and_by_models(made: Callable[[str], declared.Declared], store: str) -> None:
+    base = made("base")
+    parent = tracking.StageRun(base, {})
+    parent.succeed({}, {})
+    write_json(base.root / "data/runs/base.json", {"model_id": parent.model_id})
+
+    child = tracking.StageRun(made("sft@marooned"), {})
+    child.succeed({}, {})
+
+    client = MlflowClient(store)
+    found = client.get_run(str(child.run_id))
+    (data,) = found.inputs.dataset_inputs
+    assert (data.dataset.name, data.dataset.digest) == ("data/base", made("sft@marooned").inputs.data["data/base"])
+    assert [one.model_id for one in found.inputs.model_inputs] == [parent.model_id]
+    assert [one.model_id for one in found.outputs.model_outputs] == [child.model_id]
+    model = client.get_logged_model(str(child.model_id))
+    assert (model.name, model.model_type, model.source_run_id) == ("sft-marooned", "sft", child.run_id)
+
+
+def test_an_ancestor_from_another_machine_is_left_out(made: Callable[[str], declared.Declared], store: str) -> None:
+    stage = made("sft@marooned")
+    write_json(stage.root / "data/runs/base.json", {"model_id": "m-00000000000000000000000000000000"})
+    run = tracking.StageRun(stage, {})
+    run.succeed({}, {})
+    found = MlflowClient(store).get_run(str(run.run_id))
+    assert found.info.status == "FINISHED"
+    assert not found.inputs.model_inputs
+
+
+def test_a_run_names_its_driver_and_its_experiment(
+    made: Callable[[str], declared.Declared], store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(tracking.PARENT, "feed")
+    monkeypatch.setenv("DVC_EXP_NAME", "bold-crew")
+    run = tracking.StageRun(made("base"), {})
+    tags = MlflowClient(store).get_run(str(run.run_id)).data.tags
+    assert (tags["mlflow.parentRunId"], tags["dvc.exp"]) == ("feed", "bold-crew")
+    run.fail("KILLED")
+    assert MlflowClient(store).get_run(str(run.run_id)).info.status == "KILLED"
+
+
+def test_a_run_whose_process_died_is_closed_by_the_next(made: Callable[[str], declared.Declared], store: str) -> None:
+    dead = tracking.StageRun(made("base"), {})
+    alive = tracking.StageRun(made("base"), {})
+    client = MlflowClient(store)
+    assert client.get_run(str(dead.run_id)).info.status == "RUNNING"
+    host = client.get_run(str(dead.run_id)).data.tags["process"].partition(":")[0]
+    client.set_tag(str(dead.run_id), "process", f"{host}:{2**22 + 1}")  # no process has such a number
+    tracking.StageRun(made("base"), {}).succeed({}, {})
+    assert client.get_run(str(dead.run_id)).info.status == "KILLED"
+    assert client.get_run(str(alive.run_id)).info.status == "RUNNING"
+
+
+def test_without_mlflow_the_stage_goes_on(
+    made: Callable[[str], declared.Declared],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/no/such/folder/mlflow.db")
+    (tmp_path / "no").write_text("a file where a folder is needed", encoding="utf-8")
+    run = tracking.StageRun(made("base"), {})
+    run.log(1, {"loss": 1.0})
+    run.succeed({"score": 1}, {})
+    assert (run.run_id, run.model_id) == (None, None)
+    told = capsys.readouterr().err
+    assert told.startswith("warning: MLflow could not open a run, going on without it:")
+    assert told.count("warning:") == 1
+
+
+def test_a_stage_that_fails_is_marked(
+    made: Callable[[str], declared.Declared], store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from castaway.params import load_params
+    from flows import stage as module
+    from flows.hardware import CPU
+
+    stage = made("base")
+
+    def sink(context: Any) -> dict[str, Any]:
+        raise RuntimeError("the ship sinks")
+
+    monkeypatch.setattr(module, "stage_body", lambda name: sink)
+    with pytest.raises(RuntimeError, match="the ship sinks"):
+        execute(stage, load_params(stage.root / "params.yaml"), CPU)
+    (found,) = [run for run in runs(store, stage) if run.info.status == "FAILED"]
+    assert found.data.tags["dvc.stage"] == "base"
+
+
+def test_sync_tags_runs_with_what_they_made(
+    made: Callable[[str], declared.Declared], store: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage = made("base")
+    run = tracking.StageRun(stage, {})
+    run.succeed({}, {})
+    record = {"run_id": run.run_id, "stage_key": "key"}
+    entry = {"cmd": "x", "outs": [{"path": "data/base", "md5": "b" * 32}]}
+    known = lineage.Locked("base", entry, record)
+    known.record["stage_key"] = known.key
+    unknown = lineage.Locked("sft@marooned", {**entry, "cmd": "y"}, {})
+    assert lineage.sync({"base": known, "sft@marooned": unknown}) == 0
+    assert MlflowClient(store).get_run(str(run.run_id)).data.tags["dvc.out.data/base"] == "b" * 32
+    assert capsys.readouterr().out == "tagged 1 runs; no run here for sft@marooned\n"
+
+
+def test_curves_survive_a_kill(tmp_path: Path) -> None:
+    journal = tmp_path / "curves.jsonl"
+    first = Curves(journal)
+    for step in range(4):
+        first.add(step, {"loss": float(step), "kl": math.inf})
+    with journal.open("a") as file:
+        file.write('{"step": 4, "lo')  # killed while writing
+
+    resumed = Curves(journal)
+    resumed.add(3, {"loss": 30.0})
+    resumed.add(4, {"loss": 40.0})
+    resumed.add(4, {"accuracy": 1})
+    resumed.write(tmp_path / "plots" / "sft.jsonl")
+    resumed.write(tmp_path / "plots" / "sft.json")
+    lines = (tmp_path / "plots" / "sft.jsonl").read_text(encoding="utf-8").splitlines()
+    assert lines[2:] == [
+        '{"step": 2, "loss": 2.0}',
+        '{"step": 3, "loss": 30.0}',
+        '{"step": 4, "accuracy": 1.0, "loss": 40.0}',
+    ]
+    text = (tmp_path / "plots" / "sft.json").read_text(encoding="utf-8")
+    assert text == "[\n" + ",\n".join(lines) + "\n]\n"
+    resumed.forget()
+    assert not journal.exists()
+
+
+def test_a_record_that_cannot_be_read_is_empty(tmp_path: Path) -> None:
+    assert read_json(tmp_path / "nothing.json") == {}
+    (tmp_path / "broken.json").write_text("{", encoding="utf-8")
+    assert read_json(tmp_path / "broken.json") == {}
+    write_json(tmp_path / "data/marooned/runs/sft.json", {"run_id": "x"})
+    assert record_of(tmp_path, "data/marooned/sft") == {"run_id": "x"}
+
+
+def test_a_process_is_alive_or_not() -> None:
+    assert tracking._alive(os.getpid())
+    assert not tracking._alive(2**22 + 1)

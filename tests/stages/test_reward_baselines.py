@@ -1,0 +1,50 @@
+"""The baselines of the reward model find a leak where there is one, and none in balanced pairs."""
+
+from random import Random
+
+from castaway.chat import Reply
+from castaway.datasets import Pair, balanced_pairs
+from castaway.envs.base import Prompt
+from stages.reward_model import answer_only_accuracy, prompt_only_accuracy
+
+ACTIONS = ["WAIT", "MOVE EAST", "MOVE WEST", "EAT apple", "BUILD hull", "GATHER WOOD_1"]
+
+
+def situations(random: Random, count: int) -> list[tuple[Prompt, Reply]]:
+    """Prompts that say in other words which action is right."""
+    chosen = [random.randrange(len(ACTIONS)) for _ in range(count)]
+    return [
+        (
+            Prompt("Eve", "colonist", ({"role": "user", "content": f"sign {n} {random.randrange(99)}"},), None),
+            Reply("aim", ACTIONS[n]),
+        )
+        for n in chosen
+    ]
+
+
+def balanced(seed: int, count: int) -> list[Pair]:
+    random = Random(seed)
+    return balanced_pairs(situations(random, count), count, random, 0.0, "")
+
+
+def test_a_planted_answer_leak_is_found() -> None:
+    def leaky(seed: int, count: int) -> list[Pair]:
+        return [
+            Pair(pair.messages, "BUILD hull", pair.rejected.replace("BUILD hull", "WAIT"))
+            for pair in balanced(seed, count)
+        ]
+
+    assert answer_only_accuracy(leaky(1, 600), leaky(2, 200), seed=1) > 0.9
+
+
+def test_a_leak_of_style_is_found() -> None:
+    def leaky(seed: int, count: int) -> list[Pair]:
+        return [Pair(pair.messages, f"{pair.chosen} now", pair.rejected) for pair in balanced(seed, count)]
+
+    assert answer_only_accuracy(leaky(1, 600), leaky(2, 200), seed=1) > 0.9
+
+
+def test_balanced_pairs_give_nothing_away() -> None:
+    train, held_out = balanced(1, 1000), balanced(2, 400)
+    assert 0.4 <= answer_only_accuracy(train, held_out, seed=1) <= 0.6
+    assert 0.4 <= prompt_only_accuracy(train, held_out, seed=1) <= 0.6
