@@ -64,7 +64,7 @@ def execute(stage: declared.Declared, params: Params, device: hardware.Device) -
     """Run the stage and leave everything that is to be known of it."""
     from flows.tracking import StageRun, revision
 
-    body = stage_body(stage.name)
+    body = stage_body(stage.root, stage.name)
     began, clock = datetime.now(UTC), time.monotonic()
     scratch = scratch_folder(stage)
     curves = records.Curves(scratch.with_suffix(".jsonl"))
@@ -105,15 +105,12 @@ def execute(stage: declared.Declared, params: Params, device: hardware.Device) -
         records.write_json(Path(receipt), record)
 
 
-def stage_body(name: str) -> Callable[[Context], dict[str, Any]]:
+def stage_body(root: Path, name: str) -> Callable[[Context], dict[str, Any]]:
     """The function `run` of `stages/NAME.py`."""
-    try:
-        module = importlib.import_module(f"stages.{name}")
-    except ModuleNotFoundError as error:
-        if error.name != f"stages.{name}":
-            raise
-        raise CastawayError(f"stages/{name}.py does not exist, though dvc.yaml names the stage {name}") from None
-    body: Callable[[Context], dict[str, Any]] = module.run
+    # Asked first: an installed copy of the package would answer the import with the file of another clone.
+    if not (root / "stages" / f"{name}.py").is_file():
+        raise CastawayError(f"stages/{name}.py does not exist, though dvc.yaml names the stage {name}")
+    body: Callable[[Context], dict[str, Any]] = importlib.import_module(f"stages.{name}").run
     return body
 
 

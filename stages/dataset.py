@@ -17,7 +17,7 @@ from statistics import mean
 from typing import Any
 
 from castaway.datasets import Demonstration, balanced_pairs, play_scripted, write_rows
-from castaway.envs.base import HELD_OUT_START
+from castaway.envs.base import HELD_OUT_START, block_of
 from castaway.envs.registry import make_environment, task_module
 from castaway.models.policy import load_tokenizer
 from castaway.models.tokens import prompt_tokens, reply_tokens
@@ -38,14 +38,14 @@ def run(context: Context) -> dict[str, Any]:
         return module.demonstrator(stream, params.carelessness)
 
     # Demonstrations: some turns of many episodes.
-    start = FIRST_ID + context.params.seed * 1_000_000
+    start = FIRST_ID + block_of(context.params.seed)
     turns = play_scripted(environment, range(start, start + params.episodes), ordinary)
     drawn = random.sample(turns, min(params.demonstrations, len(turns)))
     demonstrations = [Demonstration(prompt.messages, str(reply), prompt.role) for prompt, reply in drawn]
     write_rows(context.output / "demonstrations.jsonl", demonstrations)
 
     # Preference pairs: the same situations with a competent player's action; held-out ones from other episodes.
-    other = 2 * FIRST_ID + context.params.seed * 1_000_000
+    other = 2 * FIRST_ID + block_of(context.params.seed)
     share = max(1, params.episodes * params.held_out_pairs // params.pairs)
     held_out_turns = play_scripted(environment, range(other, other + share), ordinary)
     situations = [(prompt, module.expert(prompt)) for prompt, _ in turns]

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from castaway.envs.base import HELD_OUT_START, Prompt
+from castaway.envs.base import HELD_OUT_START, Prompt, block_of
 from castaway.envs.registry import make_environment, task_module
 from castaway.models.policy import load_model, load_tokenizer
 from castaway.models.training import seed_everything
@@ -37,7 +37,9 @@ def run(context: Context) -> dict[str, Any]:
     policies: dict[str, list[Path]] = {"base": [], "sft": [sft], "ppo": [sft, ppo], "final": [sft, final]}
     seats = task_module(context.task).EVALUATION_SEATS
     counts = {seat: params.episodes if seat == seats[0] else params.traitor_episodes for seat in seats}
-    tasks = [(HELD_OUT_START + number, seat) for seat in seats for number in range(counts[seat])]
+    # A seed plays held-out episodes of its own: that several seeds agree is not the luck of the same 300.
+    first = HELD_OUT_START + block_of(context.params.seed)
+    tasks = [(first + number, seat) for seat in seats for number in range(counts[seat])]
     metrics: dict[str, Any] = {}
     with tqdm(total=(len(policies) + 1) * len(tasks), desc="evaluate", unit="episode") as bar:
 

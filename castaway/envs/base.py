@@ -145,6 +145,11 @@ class TextEnvironment(ABC):
         """
 
 
+def block_of(seed: int) -> int:
+    """Where the task ids of a seed begin within a range of a hundred million: no two of a hundred seeds share one."""
+    return seed % 100 * 1_000_000
+
+
 def is_held_out(task_id: int) -> bool:
     """Whether a task id is reserved for evaluation."""
     return task_id >= HELD_OUT_START

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from castaway.envs.base import Message
+from castaway.envs.base import Message, block_of
 from castaway.envs.registry import TASKS, make_environment, task_module
 from castaway.params import Params
 
@@ -28,7 +28,7 @@ def _documents(params: Params, task: str) -> list[Document]:
     environment = make_environment(params, task)
     documents = []
     for number in range(params.base.episodes):
-        task_id = pretraining_id(params.seed, number)
+        task_id = block_of(params.seed) + number  # below those that the dataset stage plays
         random = Random(task_id)
         environment.reset(task_id, "all")
         play = module.demonstrator(random, params.base.carelessness)
@@ -45,8 +45,3 @@ def _documents(params: Params, task: str) -> list[Document]:
                 documents.append(Document(prompt.messages, tuple(texts)))
             environment.step(actions)
     return documents
-
-
-def pretraining_id(seed: int, number: int) -> int:
-    """Training ids, apart from those that the dataset stage plays."""
-    return seed * 10_000_000 % 100_000_000 + number

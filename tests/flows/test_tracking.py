@@ -162,7 +162,7 @@ def test_a_stage_that_fails_is_marked(
     def sink(context: Any) -> dict[str, Any]:
         raise RuntimeError("the ship sinks")
 
-    monkeypatch.setattr(module, "stage_body", lambda name: sink)
+    monkeypatch.setattr(module, "stage_body", lambda root, name: sink)
     with pytest.raises(RuntimeError, match="the ship sinks"):
         execute(stage, load_params(stage.root / "params.yaml"), CPU)
     (found,) = [run for run in runs(store, stage) if run.info.status == "FAILED"]
