@@ -149,6 +149,8 @@ class PpoParams(Section):
     lambda_turn: Fraction
     gamma_token: Fraction
     lambda_token: Fraction
+    normalise_by: Literal["batch", "role"]
+    """Whether advantages are set to mean 0 and deviation 1 over the whole batch or within each role."""
     temperature: Positive
     max_new_tokens: PositiveInteger
     reward_scale: Positive

@@ -47,7 +47,7 @@ def run(context: Context) -> dict[str, Any]:
     )
     trainer = Trainer(
         model=model,
-        args=TrainingArguments(**settings, adam_beta2=0.95, max_grad_norm=1.0),
+        args=TrainingArguments(**settings, adam_beta2=0.95, max_grad_norm=1.0, remove_unused_columns=False),
         train_dataset=rows,
         data_collator=lambda batch: _collate(batch, tokenizer.pad_token_id),
         callbacks=[CurveCallback(context.log, {"loss": "loss", "learning_rate": "learning_rate"})],
@@ -66,27 +66,42 @@ def run(context: Context) -> dict[str, Any]:
 
 
 def _tokens(tokenizer: Any, document: Document) -> dict[str, list[int]]:
-    """One conversation; the answers follow each other, each begun by the assistant's mark, and alone are learned."""
+    """One situation and its answers, each of which stands where it would stand alone.
+
+    `branches` is 0 for the situation, which is read once, and counts the answers; each begins with the assistant's mark
+    and goes on from the situation's last position. The answers alone are learned.
+    """
     prompt = prompt_tokens(tokenizer, document.messages)
-    mark = prompt[-1:]
-    tokens, labels = list(prompt[:-1]), [-100] * (len(prompt) - 1)
-    for answer in document.answers:
+    start = len(prompt) - 1
+    row = {
+        "input_ids": prompt[:start],
+        "labels": [-100] * start,
+        "position_ids": list(range(start)),
+        "branches": [0] * start,
+    }
+    for number, answer in enumerate(document.answers, start=1):
         reply = reply_tokens(tokenizer, document.messages, answer)
-        tokens += mark + reply
-        labels += [-100, *reply]
-    return {"input_ids": tokens[:CONTEXT], "labels": labels[:CONTEXT]}
+        row["input_ids"] += prompt[start:] + reply
+        row["labels"] += [-100, *reply]
+        row["position_ids"] += range(start, start + 1 + len(reply))
+        row["branches"] += [number] * (1 + len(reply))
+    return {name: values[:CONTEXT] for name, values in row.items()}
 
 
 def _collate(rows: list[dict[str, list[int]]], pad: int) -> dict[str, torch.Tensor]:
-    """Pad on the right."""
+    """Pad on the right; a token attends to its own answer so far and to the situation, not to other answers."""
     width = max(len(row["input_ids"]) for row in rows)
-    return {
-        "input_ids": torch.tensor([row["input_ids"] + [pad] * (width - len(row["input_ids"])) for row in rows]),
-        "labels": torch.tensor([row["labels"] + [-100] * (width - len(row["labels"])) for row in rows]),
-        "attention_mask": torch.tensor(
-            [[1] * len(row["input_ids"]) + [0] * (width - len(row["input_ids"])) for row in rows]
-        ),
+    filling = {"input_ids": pad, "labels": -100, "position_ids": 0, "branches": -1}
+    batch = {
+        name: torch.tensor([row[name] + [value] * (width - len(row[name])) for row in rows])
+        for name, value in filling.items()
     }
+    branches = batch.pop("branches")
+    same = (branches[:, :, None] == branches[:, None, :]) | (branches[:, None, :] == 0)
+    sees = same & torch.ones(width, width, dtype=torch.bool).tril()
+    # What must not be seen is pushed out of the softmax; the shape is (batch, heads, from, to).
+    batch["attention_mask"] = torch.zeros(sees.shape).masked_fill(~sees, torch.finfo(torch.float32).min)[:, None]
+    return batch
 
 
 def _fetch(context: Context) -> dict[str, Any]:

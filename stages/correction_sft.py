@@ -13,7 +13,7 @@ from trl import SFTConfig, SFTTrainer
 
 from castaway.models.policy import load_adapter, load_model, load_tokenizer, save_adapter
 from castaway.models.training import CurveCallback, seed_everything, trainer_settings
-from castaway.rl.corrections import read_corrections
+from castaway.rl.corrections import Correction, correction_tokens, read_corrections
 from stages.context import Context
 
 
@@ -27,9 +27,8 @@ def run(context: Context) -> dict[str, Any]:
         for name in ("adapter_config.json", "adapter_model.safetensors"):
             shutil.copy(ppo / name, context.output / name)
         return {"corrections": 0, "steps": 0, "loss": 0.0}
-    dataset = Dataset.from_list(
-        [{"messages": [*row.messages, {"role": "assistant", "content": row.target}]} for row in corrections]
-    )
+    tokenizer = load_tokenizer(base)
+    dataset = Dataset.from_list([_row(tokenizer, correction) for correction in corrections])
     settings = trainer_settings(
         context.scratch,
         seed=context.params.seed,
@@ -40,9 +39,9 @@ def run(context: Context) -> dict[str, Any]:
     )
     trainer = SFTTrainer(
         model=load_adapter(load_model(base, [sft]), ppo, trainable=True),
-        args=SFTConfig(**settings, assistant_only_loss=True, max_length=None, packing=False),
+        args=SFTConfig(**settings, max_length=None, packing=False),
         train_dataset=dataset,
-        processing_class=load_tokenizer(base),
+        processing_class=tokenizer,
         callbacks=[CurveCallback(context.log, {"loss": "loss", "mean_token_accuracy": "token_accuracy"})],
     )
     result = trainer.train()
@@ -52,3 +51,10 @@ def run(context: Context) -> dict[str, Any]:
         "steps": result.global_step,
         "loss": round(result.training_loss, 6),
     }
+
+
+def _row(tokenizer: Any, correction: Correction) -> dict[str, list[int]]:
+    """The student's prompt and the target; the loss is on what the student has to learn of it."""
+    prompt, target, learned = correction_tokens(tokenizer, correction)
+    labels = [token if flag else -100 for token, flag in zip(target, learned, strict=True)]
+    return {"input_ids": prompt + target, "labels": [-100] * len(prompt) + labels}

@@ -7,8 +7,11 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from transformers import PreTrainedTokenizerBase
+
 from castaway.chat import Reply, parse_reply
 from castaway.envs.base import Message
+from castaway.models.tokens import prompt_tokens, reply_tokens
 from castaway.rl.trajectory import Turn
 
 
@@ -20,6 +23,8 @@ class Correction:
     wrong: str
     target: str
     """In exactly the typed form: parsed again, it gives the action that the teacher meant."""
+    kept: str
+    """How much of `target`, from its beginning, is what the student wrote and stands: it is read, and not learned."""
     critique: str
     penalty: float
 
@@ -27,16 +32,36 @@ class Correction:
 def correct(turn: Turn) -> Correction:
     """The correction of an invalid turn: the student's reasoning, if it gave one, with the teacher's action.
 
+    What the student reasoned may have led to the wrong action; so it is not learned, only what follows from it is.
+
     Raises:
         ValueError: the turn is valid, or the correction does not read back as the teacher's action.
     """
     if turn.valid:
         raise ValueError("a valid turn has no correction")
-    reasoning = parse_reply(turn.text).reasoning.strip() or "I answer in the typed form."
-    target = str(Reply(reasoning, turn.action))
+    reply = parse_reply(turn.text)
+    reasoning = reply.reasoning.strip()
+    target = str(Reply(reasoning or "I answer in the typed form.", turn.action))
     if parse_reply(target).action != turn.action:
         raise ValueError(f"the correction {target!r} does not read back as {turn.action!r}")
-    return Correction(turn.messages, turn.text, target, turn.critique, turn.penalty)
+    kept = f"REASONING: {reasoning}" if reasoning else ""
+    if kept and reply.action:
+        kept += "\nACTION:"
+    return Correction(turn.messages, turn.text, target, kept, turn.critique, turn.penalty)
+
+
+def correction_tokens(
+    tokenizer: PreTrainedTokenizerBase, correction: Correction
+) -> tuple[list[int], list[int], list[bool]]:
+    """The tokens of prompt and target, and which of the target's are to be learned."""
+    prompt = prompt_tokens(tokenizer, correction.messages)
+    target = reply_tokens(tokenizer, correction.messages, correction.target)
+    kept = tokenizer(correction.kept, add_special_tokens=False)["input_ids"] if correction.kept else []
+    # A piece that reaches beyond what is kept, as some tokenizers make them, is learned.
+    same = 0
+    while same < len(kept) and kept[same] == target[same]:
+        same += 1
+    return prompt, target, [number >= same for number in range(len(target))]
 
 
 def write_corrections(path: Path, corrections: Iterable[Correction]) -> None:

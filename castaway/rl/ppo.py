@@ -19,10 +19,9 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from castaway.envs.base import HELD_OUT_START, Message, TextEnvironment
-from castaway.models.tokens import prompt_tokens, reply_tokens
 from castaway.params import PpoParams
 from castaway.rl.actor_critic import ActorCritic, Scores, TurnBatch
-from castaway.rl.corrections import Correction, correct
+from castaway.rl.corrections import Correction, correct, correction_tokens
 from castaway.rl.losses import approximate_kl, clipped_policy_loss, clipped_value_loss, masked_mean
 from castaway.rl.rewards import Lesson, make_lessons
 from castaway.rl.rollout import play_episodes
@@ -205,17 +204,17 @@ class PpoTrainer:
 
     def _sft_pass(self) -> float:
         """One pass of supervised learning over the fresh corrections."""
-        pairs = [
-            (prompt_tokens(self._tokenizer, c.messages), reply_tokens(self._tokenizer, c.messages, c.target))
-            for c in self.fresh
-        ]
+        rows = [correction_tokens(self._tokenizer, correction) for correction in self.fresh]
         self.fresh = []
         adapter = [weight for weight in self.actor.policy.parameters() if weight.requires_grad]
         optimizer = torch.optim.AdamW(adapter, lr=self.params.sft_learning_rate, weight_decay=0.0)
         total = 0.0
-        batches = self._batches(pairs)
-        for batch in batches:
-            loss = -masked_mean(self.actor.score(batch, temperature=1.0).logprobs, batch.mask)
+        size = self.params.minibatch_turns
+        batches = [rows[start : start + size] for start in range(0, len(rows), size)]
+        for some in batches:
+            batch = self._batch([(prompt, target) for prompt, target, _ in some])
+            learned = _padded([[float(flag) for flag in flags] for _, _, flags in some], batch)
+            loss = -masked_mean(self.actor.score(batch, temperature=1.0).logprobs, learned)
             optimizer.zero_grad()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(adapter, self.params.max_gradient_norm)

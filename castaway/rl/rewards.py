@@ -43,7 +43,10 @@ def make_lessons(
     model_scores: Sequence[Sequence[float]],
     params: PpoParams,
 ) -> list[Lesson]:
-    """Advantages and returns for all turns of a batch, advantages normalised over the batch.
+    """Advantages and returns for all turns of a batch, advantages normalised over the batch or within each role.
+
+    Roles that are paid on different scales need the latter: beside a well-paid crew everything that a traitor says is
+    below the average, so that all of its words are driven out alike, and gibberish is what remains.
 
     A turn whose action was put in its place by the teacher is part of the trajectory, since the world went on from it,
     but its own words earn only the process penalty: what the teacher's action brought is not credited to them.
@@ -56,6 +59,7 @@ def make_lessons(
     """
     discounts = Discounts(params.gamma_turn, params.lambda_turn, params.gamma_token, params.lambda_token)
     turns: list[tuple[Turn, list[float]]] = []
+    groups: list[str] = []
     raw: list[list[float]] = []
     returns: list[list[float]] = []
     for trajectory, reference, scores in zip(trajectories, references, model_scores, strict=True):
@@ -66,9 +70,15 @@ def make_lessons(
         values = [turn.values for turn in trajectory.turns]
         advantages = dual_discount_gae(rewards, values, discounts)
         turns += zip(trajectory.turns, reference, strict=True)
+        groups += [trajectory.role if params.normalise_by == "role" else "all"] * len(trajectory.turns)
         raw += advantages
         returns += [[a + v for a, v in zip(*pair, strict=True)] for pair in zip(advantages, values, strict=True)]
-    normalised = _normalise([turn for turn, _ in turns], raw, params)
+    normalised: list[list[float]] = [[]] * len(turns)
+    for group in sorted(set(groups)):
+        members = [number for number, name in enumerate(groups) if name == group]
+        whitened = _normalise([turns[number][0] for number in members], [raw[number] for number in members], params)
+        for number, advantages in zip(members, whitened, strict=True):
+            normalised[number] = advantages
     return [
         Lesson(turn, reference, advantage, target)
         for (turn, reference), advantage, target in zip(turns, normalised, returns, strict=True)

@@ -12,12 +12,13 @@ from castaway.envs.base import Prompt
 from castaway.envs.marooned.actions import FORMS, parse_action
 from castaway.envs.marooned.conduct import read
 from castaway.envs.marooned.teaching import MaroonedRules
-from castaway.rl.corrections import correct, read_corrections, write_corrections
+from castaway.rl.corrections import correct, correction_tokens, read_corrections, write_corrections
 from castaway.rl.trajectory import Turn
 from castaway.teacher.base import Attempt
 from castaway.teacher.rules import RulesTeacher
 from tests.castaway.envs.marooned.tables import Table
 from tests.castaway.envs.marooned.test_actions import typed
+from tests.castaway.rl.small import student
 
 WRONG = st.text(max_size=60) | st.text(max_size=30).map(lambda text: f"REASONING: {text}\nACTION: MOVING")
 
@@ -86,6 +87,24 @@ def test_the_students_reasoning_is_kept() -> None:
     assert (correction.wrong, correction.critique, correction.penalty) == (
         "REASONING:  wood is near \nACTION: GO", "No.", -1.0
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("wrong", "learned"),
+    [
+        ("REASONING: a\nACTION: GO LEFT", " RIGHT<|end|>"),
+        ("REASONING: a", "\nACTION: RIGHT<|end|>"),
+        ("RIGHT away", "REASONING: I answer in the typed form.\nACTION: RIGHT<|end|>"),
+    ],
+)
+def test_only_what_the_student_got_wrong_is_learned(wrong: str, learned: str) -> None:
+    _, tokenizer = student()
+    correction = correct(turn(wrong, "RIGHT"))
+    prompt, target, flags = correction_tokens(tokenizer, correction)
+    assert tokenizer.decode(prompt) == "<|user|>prompt<|end|><|assistant|>"
+    assert tokenizer.decode(target) == f"{correction.target}<|end|>"
+    assert tokenizer.decode([token for token, flag in zip(target, flags, strict=True) if flag]) == learned
+    assert flags == sorted(flags)
 
 
 def test_a_valid_turn_and_an_action_that_is_lost_are_refused() -> None:

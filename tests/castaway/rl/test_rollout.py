@@ -110,3 +110,20 @@ def test_the_critic_still_learns_what_a_replaced_turn_was_worth() -> None:
     trajectory = Trajectory(0, "walker", "walker", [turn(5.0, -1.0, valid=False), turn(2.0)])
     lessons = make_lessons([trajectory], [[[-1.0, -1.0]] * 2], [[0.0, 0.0]], PLAIN)
     assert [lesson.returns for lesson in lessons] == [[6.0, 6.0], [2.0, 2.0]]
+
+
+def test_each_role_is_measured_by_its_own_scale() -> None:
+    rich, poor = (
+        Trajectory(0, role, role, [turn(first, tokens=1), turn(last, tokens=1)])
+        for role, first, last in (("crew", 20.0, 100.0), ("traitor", -2.0, 0.0))
+    )
+    references = [[each.logprobs for each in trajectory.turns] for trajectory in (rich, poor)]
+
+    def advantages(normalise_by: str) -> list[float]:
+        params = PLAIN.model_copy(update={"normalise_by": normalise_by})
+        lessons = make_lessons([rich, poor], references, [[0.0] * 2] * 2, params)
+        return [lesson.advantages[0] for lesson in lessons]
+
+    # Advantages 120, 100, -2, 0. Over the batch all that the traitor does is bad; within its role one half is good.
+    assert [value > 0 for value in advantages("batch")] == [True, True, False, False]
+    assert advantages("role") == pytest.approx([1.0, -1.0, -1.0, 1.0])

@@ -1,0 +1,28 @@
+"""Pretraining rows: a situation is read once, and each answer is learned as if it stood alone."""
+
+import torch
+
+from castaway.envs.corpus import Document
+from castaway.models.tokens import prompt_tokens, reply_tokens
+from stages.base import _collate, _tokens
+from tests.castaway.rl.small import student
+
+
+def test_answers_that_share_a_situation_are_scored_as_if_alone() -> None:
+    actor, tokenizer = student()
+    messages = ({"role": "user", "content": "which way"},)
+    answers = ("ACTION: LEFT", "REASONING: a\nACTION: RIGHT")
+    rows = [_tokens(tokenizer, Document(messages, answers)), _tokens(tokenizer, Document(messages, answers[:1]))]
+    batch = _collate(rows, tokenizer.pad_token_id)
+    labels = batch.pop("labels")
+    shared = torch.log_softmax(actor.policy(**batch).logits, -1)[0]
+    learned = [(place, token) for place, token in enumerate(labels[0].tolist()) if token != -100]
+
+    alone = []
+    for answer in answers:
+        prompt, reply = prompt_tokens(tokenizer, messages), reply_tokens(tokenizer, messages, answer)
+        scores = torch.log_softmax(actor.policy(input_ids=torch.tensor([prompt + reply])).logits, -1)[0]
+        alone += [(scores[len(prompt) - 1 + k, token], token) for k, token in enumerate(reply)]
+    assert [token for _, token in learned] == [token for _, token in alone]
+    together = torch.stack([shared[place - 1, token] for place, token in learned])
+    assert torch.allclose(together, torch.stack([score for score, _ in alone]), atol=1e-5)
