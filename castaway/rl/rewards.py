@@ -77,8 +77,8 @@ def make_lessons(
     for group in sorted(set(groups)):
         members = [number for number, name in enumerate(groups) if name == group]
         whitened = _normalise([turns[number][0] for number in members], [raw[number] for number in members], params)
-        for number, advantages in zip(members, whitened, strict=True):
-            normalised[number] = advantages
+        for number, row in zip(members, whitened, strict=True):
+            normalised[number] = row
     return [
         Lesson(turn, reference, advantage, target)
         for (turn, reference), advantage, target in zip(turns, normalised, returns, strict=True)
