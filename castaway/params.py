@@ -131,6 +131,9 @@ class PpoParams(Section):
     steps: PositiveInteger
     """Rollout-and-update rounds."""
     episodes_per_step: PositiveInteger
+    """Episodes that are played side by side: to their end, or as far as `turns_per_step` goes."""
+    turns_per_step: PositiveInteger | None
+    """Turns after which a rollout is cut off; its episodes go on in the next one. null plays whole episodes."""
     traitor_share: Fraction
     """Share of the episodes in which the policy plays the traitor against a scripted crew."""
     epochs: PositiveInteger
@@ -140,11 +143,22 @@ class PpoParams(Section):
     value_learning_rate: Positive
     max_gradient_norm: Positive
     clip_range: Positive
-    value_clip_range: Positive
+    value_clip_range: Positive | None
+    """How far a value may move in one update; null does not clip."""
     value_coefficient: NonNegative
+    critic_warmup: NaturalNumber
+    """Steps in the beginning in which only the value head learns."""
     entropy_coefficient: NonNegative
     kl_coefficient: NonNegative
-    """Weight of the per-token KL penalty toward the SFT policy, inside the reward."""
+    """Weight of the per-token KL penalty toward the SFT policy."""
+    kl_in: Literal["reward", "loss"]
+    """Where the penalty goes."""
+    kl_estimator: Literal["k1", "k3"]
+    """How the KL is estimated; in the loss only k3 has a gradient that means something."""
+    adaptive_kl: Positive | None
+    """KL in nats per token that the coefficient is steered toward; null leaves it as it is."""
+    target_kl: Positive | None
+    """KL of an update at which the rest of it is left out; null never does."""
     gamma_turn: Fraction
     lambda_turn: Fraction
     gamma_token: Fraction
@@ -153,6 +167,8 @@ class PpoParams(Section):
     """Whether advantages are set to mean 0 and deviation 1 over the whole batch or within each role."""
     temperature: Positive
     max_new_tokens: PositiveInteger
+    importance_cap: Positive | None
+    """Largest weight of a token that another engine drew; null trusts the sampler's log-probabilities."""
     reward_scale: Positive
     """The environment's rewards are multiplied by this before anything else."""
     penalty_weight: NonNegative
@@ -165,6 +181,14 @@ class PpoParams(Section):
     sft_learning_rate: Positive
     checkpoint_interval: PositiveInteger
     lora: LoraParams
+
+    @model_validator(mode="after")
+    def _estimator(self) -> PpoParams:
+        if self.kl_in == "loss" and self.kl_estimator == "k1":
+            raise ValueError(
+                "kl_estimator is 'k1', expected 'k3' where kl_in is 'loss': the gradient of k1 means nothing"
+            )
+        return self
 
 
 class CorrectionSftParams(Section):

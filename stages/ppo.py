@@ -18,7 +18,7 @@ from castaway.models.policy import load_model, load_tokenizer, new_adapter
 from castaway.models.reward import RewardScorer
 from castaway.models.training import seed_everything
 from castaway.rl.actor_critic import ActorCritic
-from castaway.rl.checkpoint import load_newest, save_checkpoint
+from castaway.rl.checkpoint import load_newest, random_states, save_checkpoint, set_random_states
 from castaway.rl.corrections import write_corrections
 from castaway.rl.ppo import PpoTrainer
 from castaway.teacher.rules import RulesTeacher
@@ -47,6 +47,7 @@ def run(context: Context) -> dict[str, Any]:
     saved = load_newest(context.scratch)
     if saved:
         trainer.load_state(saved["trainer"])
+        set_random_states(saved["random"])
         history = saved["history"]
         for number, values in enumerate(history, start=1):
             context.log(number, values)
@@ -55,18 +56,24 @@ def run(context: Context) -> dict[str, Any]:
             values = trainer.step()
             history.append(values)
             context.log(trainer.step_number, values)
-            bar.set_postfix(success=f"{values['success_rate']:.2f}", invalid=f"{values['invalid_rate']:.2f}")
+            bar.set_postfix(success=f"{values.get('success_rate', 0):.2f}", invalid=f"{values['invalid_rate']:.2f}")
             bar.update()
             if trainer.step_number % params.checkpoint_interval == 0:
-                save_checkpoint(context.scratch, trainer.step_number, {"trainer": trainer.state(), "history": history})
+                state = {"trainer": trainer.state(), "history": history, "random": random_states()}
+                save_checkpoint(context.scratch, trainer.step_number, state)
 
     actor.save(context.output)
     write_corrections(context.output / "corrections.jsonl", trainer.corrections)
-    last = history[-max(1, params.steps // 5) :]
     return {
         "steps": trainer.step_number,
         "corrections": len(trainer.corrections),
         "trainable_parameters": sum(w.numel() for w in actor.policy.parameters() if w.requires_grad),
-        **{f"last_{name}": round(mean(v[name] for v in last), 6) for name in ("success_rate", "invalid_rate")},
-        **{f"last_{name}": round(mean(v[name] for v in last), 6) for name in ("mean_return", "reference_kl")},
+        **_last(history[-max(1, params.steps // 5) :]),
     }
+
+
+def _last(history: list[dict[str, float]]) -> dict[str, float]:
+    """Means over the last steps, of what was measured in them."""
+    names = ("success_rate", "invalid_rate", "mean_return", "reference_kl")
+    found = {name: [values[name] for values in history if name in values] for name in names}
+    return {f"last_{name}": round(mean(values), 6) for name, values in found.items() if values}

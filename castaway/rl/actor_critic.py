@@ -66,8 +66,8 @@ class ActorCritic(nn.Module):
         values: torch.Tensor = self.value_head(hidden.float())
         return values.squeeze(-1)
 
-    def score(self, batch: TurnBatch, temperature: float) -> Scores:
-        """Score replies under the present weights; gradients flow if they are enabled."""
+    def score(self, batch: TurnBatch, temperature: float, *, value_head_only: bool = False) -> Scores:
+        """Score replies under the present weights; gradients flow if they are enabled, or to the value head alone."""
         # Padded on the right, a causal model needs no mask; without one it takes its fastest attention kernel.
         hidden = self.trunk(input_ids=batch.tokens).last_hidden_state
         rows = torch.arange(len(hidden), device=hidden.device)[:, None]
@@ -75,7 +75,8 @@ class ActorCritic(nn.Module):
         log_all = torch.log_softmax(self.logits(before) / temperature, dim=-1)
         logprobs = log_all.gather(-1, batch.replies[..., None]).squeeze(-1)
         entropy = -(log_all.exp() * log_all).sum(-1)
-        return Scores(logprobs * batch.mask, entropy * batch.mask, self.values(before) * batch.mask)
+        values = self.values(before.detach() if value_head_only else before)
+        return Scores(logprobs * batch.mask, entropy * batch.mask, values * batch.mask)
 
     @contextmanager
     def reference(self) -> Iterator[None]:

@@ -11,7 +11,8 @@ and from the last token of a turn to the first token of the agent's next one,
     delta_t = r_t + gamma_turn * V'_1 - V_t
     A_t     = delta_t + gamma_turn * lambda_turn * A'_1
 
-where V'_1 and A'_1 belong to the first token of the next turn and are 0 after the last. Returns are A_t + V_t.
+where V'_1 and A'_1 belong to the first token of the next turn. After the last turn A' is 0, and V' is 0 if the episode
+has ended there; if it merely was cut off, V' is the value of the turn that followed. Returns are A_t + V_t.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ class Discounts:
 
 
 def dual_discount_gae(
-    rewards: Sequence[Sequence[float]], values: Sequence[Sequence[float]], discounts: Discounts
+    rewards: Sequence[Sequence[float]],
+    values: Sequence[Sequence[float]],
+    discounts: Discounts,
+    bootstrap: float = 0.0,
 ) -> list[list[float]]:
     """Advantages of one trajectory.
 
@@ -39,6 +43,7 @@ def dual_discount_gae(
         rewards: for each turn, the reward of each of its tokens; a turn's own reward stands on its last token.
         values: for each turn, the value before each of its tokens.
         discounts: gamma and lambda of both speeds.
+        bootstrap: the value of what follows the last turn; 0 where the episode has ended.
 
     Returns:
         For each turn, the advantage of each of its tokens.
@@ -47,7 +52,7 @@ def dual_discount_gae(
         ValueError: a turn without tokens, or rewards and values of different shape.
     """
     advantages: list[list[float]] = []
-    next_value = next_advantage = 0.0
+    next_value, next_advantage = bootstrap, 0.0
     for turn_rewards, turn_values in zip(reversed(rewards), reversed(values), strict=True):
         if not turn_rewards or len(turn_rewards) != len(turn_values):
             raise ValueError("every turn needs tokens, and as many rewards as values")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import random
 from pathlib import Path
 from typing import Any
 
+import numpy
 import torch
 
 KEPT = 2
@@ -35,3 +37,22 @@ def load_newest(folder: Path) -> dict[str, Any] | None:
             state: dict[str, Any] = torch.load(path, weights_only=False)
             return state
     return None
+
+
+def random_states() -> dict[str, Any]:
+    """The states of all global generators: Python's, NumPy's, torch's, and those of the GPUs."""
+    return {
+        "python": random.getstate(),
+        "numpy": numpy.random.get_state(),
+        "torch": torch.get_rng_state(),
+        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+    }
+
+
+def set_random_states(states: dict[str, Any]) -> None:
+    """Set them as `random_states` found them."""
+    random.setstate(states["python"])
+    numpy.random.set_state(states["numpy"])
+    torch.set_rng_state(states["torch"])
+    if states["cuda"]:
+        torch.cuda.set_rng_state_all(states["cuda"])

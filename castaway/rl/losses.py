@@ -14,39 +14,55 @@ def masked_mean(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
 
 
 def clipped_policy_loss(
-    logprobs: torch.Tensor, old_logprobs: torch.Tensor, advantages: torch.Tensor, mask: torch.Tensor, clip_range: float
+    logprobs: torch.Tensor,
+    old_logprobs: torch.Tensor,
+    advantages: torch.Tensor,
+    mask: torch.Tensor,
+    clip_range: float,
+    importance: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The clipped surrogate (eq. 7) with its sign turned, and the share of tokens that the clip holds back.
 
     ratio = exp(logprob - old_logprob)
-    loss  = mean(max(-A * ratio, -A * clip(ratio, 1 - c, 1 + c)))
+    loss  = mean(w * max(-A * ratio, -A * clip(ratio, 1 - c, 1 + c)))
+
+    where w is `importance`, or 1.
     """
     ratio = torch.exp(logprobs - old_logprobs)
     plain = -advantages * ratio
     clipped = -advantages * ratio.clamp(1 - clip_range, 1 + clip_range)
     held_back = (clipped > plain).float()
-    return masked_mean(torch.maximum(plain, clipped), mask), masked_mean(held_back, mask)
+    loss = torch.maximum(plain, clipped)
+    return masked_mean(loss if importance is None else importance * loss, mask), masked_mean(held_back, mask)
+
+
+def truncated_importance(trainer: torch.Tensor, sampler: torch.Tensor, cap: float) -> torch.Tensor:
+    """Weights for tokens that another engine drew.
+
+    Yao et al. 2025, "Your Efficient RL Framework Secretly Brings You Off-Policy RL Training":
+
+    w = min(exp(log p_trainer - log p_sampler), cap)
+
+    of the same weights before the update. An inference server rounds otherwise than the trainer, so it draws from a
+    slightly different policy; without w the gradient is biased, and without the cap its variance has no bound.
+    """
+    return torch.exp(trainer - sampler).clamp(max=cap)
 
 
 def clipped_value_loss(
-    values: torch.Tensor, old_values: torch.Tensor, returns: torch.Tensor, mask: torch.Tensor, clip_range: float
+    values: torch.Tensor, old_values: torch.Tensor, returns: torch.Tensor, mask: torch.Tensor, clip_range: float | None
 ) -> torch.Tensor:
     """Half the squared error, the worse of the free and the clipped prediction.
 
     Huang et al. 2022, "The 37 implementation details of PPO", detail 9:
         loss = 0.5 * mean(max((V - R)^2, (clip(V, V_old - c, V_old + c) - R)^2))
+
+    Without a range it is half the squared error as it is.
     """
+    if clip_range is None:
+        return 0.5 * masked_mean((values - returns) ** 2, mask)
     clipped = old_values + (values - old_values).clamp(-clip_range, clip_range)
     return 0.5 * masked_mean(torch.maximum((values - returns) ** 2, (clipped - returns) ** 2), mask)
-
-
-def approximate_kl(logprobs: torch.Tensor, other_logprobs: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Mean of the k3 estimator of KL(p || other) on tokens drawn from p (Schulman 2020, joschu.net/blog/kl-approx).
-
-    k3 = exp(log q - log p) - 1 - (log q - log p), never negative and unbiased.
-    """
-    difference = other_logprobs - logprobs
-    return masked_mean(difference.exp() - 1 - difference, mask)
 
 
 def normalise(values: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

@@ -11,23 +11,29 @@ One step:
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import Any, Protocol
+from statistics import fmean as mean
+from typing import Any, Protocol, TypeVar
 
 import torch
 from transformers import PreTrainedTokenizerBase
 
 from castaway.envs.base import HELD_OUT_START, Message, TextEnvironment
 from castaway.params import PpoParams
-from castaway.rl.actor_critic import ActorCritic, Scores, TurnBatch
+from castaway.rl.actor_critic import ActorCritic
+from castaway.rl.continuing import ContinuingRollout, Harvest
 from castaway.rl.corrections import Correction, correct, correction_tokens
-from castaway.rl.losses import approximate_kl, clipped_policy_loss, clipped_value_loss, masked_mean
+from castaway.rl.kl import KlCoefficient
 from castaway.rl.rewards import Lesson, make_lessons
 from castaway.rl.rollout import play_episodes
 from castaway.rl.speaker import ModelSpeaker
 from castaway.rl.trajectory import Episode, Trajectory
+from castaway.rl.update import PolicyUpdate
 from castaway.teacher.base import Teacher
+
+Row = TypeVar("Row")
 
 
 class Scorer(Protocol):
@@ -56,143 +62,104 @@ class PpoTrainer:
         self.params = params
         self.step_number = 0
         self.tasks = Random(seed)
+        self.drawn = 0
+        """Episodes that were begun."""
         self.generator = torch.Generator(device=next(actor.parameters()).device).manual_seed(seed)
+        self.kl = KlCoefficient(params.kl_coefficient, params.adaptive_kl)
         self.corrections: list[Correction] = []
         self.fresh: list[Correction] = []
         """Corrections since the last SFT pass."""
         self._tokenizer = tokenizer
         self._make, self._teacher, self._scorer = make, teacher, scorer
         self._speaker = ModelSpeaker(actor, tokenizer, params.temperature, params.max_new_tokens, self.generator)
-        adapter = [weight for weight in actor.policy.parameters() if weight.requires_grad]
-        self.optimizer = torch.optim.AdamW(
-            [
-                {"params": adapter, "lr": params.learning_rate},
-                {"params": list(actor.value_head.parameters()), "lr": params.value_learning_rate},
-            ],
-            weight_decay=0.0,
-        )
+        self._update = PolicyUpdate(actor, params, self.generator)
+        self._continuing = ContinuingRollout(make, self._draw, self._speaker, teacher, params.episodes_per_step)
 
     def step(self) -> dict[str, float]:
         """One step; returns its metrics."""
-        episodes = self._rollout()
-        trajectories = [trajectory for episode in episodes for trajectory in episode.trajectories]
-        lessons, scores = self._lessons(trajectories)
-        self._anneal()
-        losses = self._update(lessons)
-        corrected = self._collect(trajectories)
+        harvest = self._rollout()
+        lessons, scores = self._lessons(harvest.trajectories)
+        in_loss = self.kl.value if self.params.kl_in == "loss" else 0.0
+        summary = {**_summary(harvest.finished, lessons, scores), "kl_coefficient": self.kl.value}
+        losses = self._update.update(lessons, self.step_number, in_loss)
+        self.kl.adapt(summary["reference_kl"])
+        corrected = self._collect(harvest.trajectories)
         self.step_number += 1
         if self.step_number % self.params.sft_interval == 0 and len(self.fresh) >= self.params.sft_minimum:
-            losses["sft_loss"] = self._sft_pass()
-        return {**_summary(episodes, lessons, scores), **losses, "corrections": float(corrected)}
+            losses["sft_loss"] = self._update.imitate([correction_tokens(self._tokenizer, c) for c in self.fresh])
+            self.fresh = []
+        return {**summary, **losses, "corrections": float(corrected)}
 
     def state(self) -> dict[str, Any]:
         """All that a run needs to go on as if it had never stopped."""
         return {
             "step_number": self.step_number,
-            "trained": {name: w.detach() for name, w in self.actor.named_parameters() if w.requires_grad},
-            "optimizer": self.optimizer.state_dict(),
+            "trained": {name: w.detach().clone() for name, w in self._trained()},
+            "optimizer": copy.deepcopy(self._update.optimizer.state_dict()),
+            "kl_coefficient": self.kl.value,
             "tasks": self.tasks.getstate(),
+            "drawn": self.drawn,
             "generator": self.generator.get_state(),
-            "corrections": self.corrections,
-            "fresh": self.fresh,
+            "games": self._continuing.state(),
+            "corrections": list(self.corrections),
+            "fresh": list(self.fresh),
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Go on from what `state` returned."""
+        trained = dict(self._trained())
+        if trained.keys() != state["trained"].keys():
+            raise ValueError("the checkpoint holds other weights than those that are trained here")
+        with torch.no_grad():
+            for name, weight in trained.items():
+                weight.copy_(state["trained"][name])
         self.step_number = state["step_number"]
-        self.actor.load_state_dict(state["trained"], strict=False)
-        self.optimizer.load_state_dict(state["optimizer"])
+        self._update.optimizer.load_state_dict(state["optimizer"])
+        self.kl.value = state["kl_coefficient"]
         self.tasks.setstate(state["tasks"])
+        self.drawn = state["drawn"]
         self.generator.set_state(state["generator"])
-        self.corrections, self.fresh = state["corrections"], state["fresh"]
+        self._continuing.load_state(state["games"])
+        self.corrections, self.fresh = list(state["corrections"]), list(state["fresh"])
+
+    def _trained(self) -> list[tuple[str, torch.nn.Parameter]]:
+        return [(name, weight) for name, weight in self.actor.named_parameters() if weight.requires_grad]
 
     # 1. Rollout ----------------------------------------------------------------------------------------------------
 
-    def _rollout(self) -> list[Episode]:
+    def _draw(self) -> tuple[int, str]:
+        """A training id, and who the policy plays: of every `episodes_per_step`, the first few are the traitor's."""
+        place = self.drawn % self.params.episodes_per_step
+        traitors = round(self.params.episodes_per_step * self.params.traitor_share)
+        self.drawn += 1
+        return self.tasks.randrange(HELD_OUT_START), "traitor" if place < traitors else "crew"
+
+    def _rollout(self) -> Harvest:
+        if self.params.turns_per_step is not None:
+            return self._continuing.play(self.params.turns_per_step)
         count = self.params.episodes_per_step
-        traitors = round(count * self.params.traitor_share)
-        tasks = [
-            (self.tasks.randrange(HELD_OUT_START), "traitor" if number < traitors else "crew")
-            for number in range(count)
-        ]
-        return play_episodes(self._make, tasks, self._speaker, self._teacher, parallel=count)
+        tasks = [self._draw() for _ in range(count)]
+        episodes = play_episodes(self._make, tasks, self._speaker, self._teacher, parallel=count)
+        return Harvest([trajectory for episode in episodes for trajectory in episode.trajectories], episodes)
 
     # 2. Scores, 3. Advantages --------------------------------------------------------------------------------------
 
     def _lessons(self, trajectories: Sequence[Trajectory]) -> tuple[list[Lesson], list[float]]:
         turns = [turn for trajectory in trajectories for turn in trajectory.turns]
         pairs = [(turn.prompt_tokens, turn.reply_tokens) for turn in turns]
-        with torch.inference_mode(), self.actor.reference():
-            reference = [row for batch in self._batches(pairs) for row in _rows(self._score(batch).logprobs, batch)]
+        with self.actor.reference():
+            references = _by_trajectory(self._update.score_all(pairs), trajectories)
+        own = None
+        if self.params.importance_cap is not None:
+            own = _by_trajectory(self._update.score_all(pairs), trajectories)
         scores = [0.0] * len(turns)
         if self.params.reward_model_weight:
             scores = self._scorer.score([(turn.messages, turn.text) for turn in turns])
             # A replaced action is the teacher's: the student's words earn nothing of it.
             scores = [score if turn.valid else 0.0 for turn, score in zip(turns, scores, strict=True)]
-        references, model_scores, start = [], [], 0
-        for trajectory in trajectories:
-            end = start + len(trajectory.turns)
-            references.append(reference[start:end])
-            model_scores.append(scores[start:end])
-            start = end
-        return make_lessons(trajectories, references, model_scores, self.params), scores
-
-    def _batches(self, pairs: Sequence[tuple[list[int], list[int]]]) -> list[TurnBatch]:
-        size = self.params.minibatch_turns
-        return [self._batch(pairs[start : start + size]) for start in range(0, len(pairs), size)]
-
-    def _batch(self, pairs: Sequence[tuple[list[int], list[int]]]) -> TurnBatch:
-        return TurnBatch.of(list(pairs), self.generator.device)
-
-    def _score(self, batch: TurnBatch) -> Scores:
-        return self.actor.score(batch, self.params.temperature)
-
-    # 4. Update -----------------------------------------------------------------------------------------------------
-
-    def _anneal(self) -> None:
-        """Learning rates fall in a straight line to 0 at the last step (Huang et al. 2022, detail 4)."""
-        left = 1 - self.step_number / self.params.steps
-        rates = (self.params.learning_rate, self.params.value_learning_rate)
-        for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
-            group["lr"] = rate * left
-
-    def _update(self, lessons: list[Lesson]) -> dict[str, float]:
-        totals: dict[str, float] = {}
-        count = 0
-        for _ in range(self.params.epochs):
-            order = torch.randperm(len(lessons), generator=self.generator, device=self.generator.device).tolist()
-            for start in range(0, len(order), self.params.minibatch_turns):
-                chosen = [lessons[index] for index in order[start : start + self.params.minibatch_turns]]
-                for name, value in self._minibatch(chosen).items():
-                    totals[name] = totals.get(name, 0.0) + value
-                count += 1
-        return {name: value / count for name, value in totals.items()}
-
-    def _minibatch(self, lessons: list[Lesson]) -> dict[str, float]:
-        params = self.params
-        batch = self._batch([(lesson.turn.prompt_tokens, lesson.turn.reply_tokens) for lesson in lessons])
-        old = _padded([lesson.turn.logprobs for lesson in lessons], batch)
-        old_values = _padded([lesson.turn.values for lesson in lessons], batch)
-        advantages = _padded([lesson.advantages for lesson in lessons], batch)
-        returns = _padded([lesson.returns for lesson in lessons], batch)
-        scores = self._score(batch)
-        policy_loss, clipped = clipped_policy_loss(scores.logprobs, old, advantages, batch.mask, params.clip_range)
-        value_loss = clipped_value_loss(scores.values, old_values, returns, batch.mask, params.value_clip_range)
-        entropy = masked_mean(scores.entropy, batch.mask)
-        loss = policy_loss + params.value_coefficient * value_loss - params.entropy_coefficient * entropy
-        self.optimizer.zero_grad()
-        loss.backward()
-        trained = [weight for group in self.optimizer.param_groups for weight in group["params"]]
-        norm = torch.nn.utils.clip_grad_norm_(trained, params.max_gradient_norm)
-        self.optimizer.step()
-        return {
-            "policy_loss": policy_loss.item(),
-            "value_loss": value_loss.item(),
-            "entropy": entropy.item(),
-            "clip_fraction": clipped.item(),
-            "update_kl": approximate_kl(old, scores.logprobs.detach(), batch.mask).item(),
-            "gradient_norm": norm.item(),
-        }
+        in_reward = self.kl.value if self.params.kl_in == "reward" else 0.0
+        model_scores = _by_trajectory(scores, trajectories)
+        return make_lessons(trajectories, references, model_scores, self.params, in_reward, own), scores
 
     # 5. Corrections ------------------------------------------------------------------------------------------------
 
@@ -202,52 +169,27 @@ class PpoTrainer:
         self.fresh += found
         return len(found)
 
-    def _sft_pass(self) -> float:
-        """One pass of supervised learning over the fresh corrections."""
-        rows = [correction_tokens(self._tokenizer, correction) for correction in self.fresh]
-        self.fresh = []
-        adapter = [weight for weight in self.actor.policy.parameters() if weight.requires_grad]
-        optimizer = torch.optim.AdamW(adapter, lr=self.params.sft_learning_rate, weight_decay=0.0)
-        total = 0.0
-        size = self.params.minibatch_turns
-        batches = [rows[start : start + size] for start in range(0, len(rows), size)]
-        for some in batches:
-            batch = self._batch([(prompt, target) for prompt, target, _ in some])
-            learned = _padded([[float(flag) for flag in flags] for _, _, flags in some], batch)
-            loss = -masked_mean(self.actor.score(batch, temperature=1.0).logprobs, learned)
-            optimizer.zero_grad()
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(adapter, self.params.max_gradient_norm)
-            optimizer.step()
-            total += loss.item()
-        return total / len(batches)
 
-
-def _rows(values: torch.Tensor, batch: TurnBatch) -> list[list[float]]:
-    """The unpadded rows of a (turns, longest reply) tensor."""
-    lengths = batch.mask.sum(1).int().tolist()
-    return [row[:length] for row, length in zip(values.tolist(), lengths, strict=True)]
-
-
-def _padded(rows: Sequence[Sequence[float]], batch: TurnBatch) -> torch.Tensor:
-    """Rows of floats in the shape of the batch's replies, 0 where padded."""
-    result = torch.zeros(batch.mask.shape)
-    for number, row in enumerate(rows):
-        result[number, : len(row)] = torch.tensor(row)
-    return result.to(batch.mask.device)
+def _by_trajectory(rows: Sequence[Row], trajectories: Sequence[Trajectory]) -> list[Sequence[Row]]:
+    """Rows of all turns, one list for each trajectory."""
+    found, start = [], 0
+    for trajectory in trajectories:
+        found.append(rows[start : start + len(trajectory.turns)])
+        start += len(trajectory.turns)
+    return found
 
 
 def _summary(episodes: Sequence[Episode], lessons: Sequence[Lesson], scores: Sequence[float]) -> dict[str, float]:
-    """What the rollout looked like."""
+    """What the rollout looked like; what is known of whole episodes only is left out if none has ended."""
     turns = [lesson.turn for lesson in lessons]
     tokens = [(own, ref) for lesson in lessons for own, ref in zip(lesson.turn.logprobs, lesson.reference, strict=True)]
-    crew = [episode for episode in episodes if episode.seat == "crew"]
+    crew = [float(episode.outcome.success) for episode in episodes if episode.seat == "crew"]
     returns = [sum(turn.reward for turn in t.turns) for episode in episodes for t in episode.trajectories]
     return {
-        "success_rate": sum(episode.outcome.success for episode in crew) / max(1, len(crew)),
+        **({"success_rate": mean(crew)} if crew else {}),
+        **({"mean_return": mean(returns)} if returns else {}),
         "invalid_rate": sum(not turn.valid for turn in turns) / len(turns),
         "penalty": sum(turn.penalty for turn in turns) / len(turns),
-        "mean_return": sum(returns) / len(returns),
         "reward_model": sum(scores) / len(scores),
         "reference_kl": sum(own - ref for own, ref in tokens) / len(tokens),
         "reply_tokens": len(tokens) / len(turns),

@@ -9,7 +9,8 @@ import torch
 
 from castaway.params import PpoParams
 from castaway.rl.advantages import Discounts, dual_discount_gae
-from castaway.rl.losses import normalise
+from castaway.rl.kl import KlEstimator, kl_estimate
+from castaway.rl.losses import normalise, truncated_importance
 from castaway.rl.trajectory import Trajectory, Turn
 
 
@@ -22,6 +23,10 @@ class Lesson:
     """Log-probabilities under the reference policy."""
     advantages: list[float]
     returns: list[float]
+    old_logprobs: list[float]
+    """Log-probabilities under the policy before the update."""
+    importance: list[float] | None
+    """Weights of the tokens, if another engine drew them."""
 
 
 def turn_reward(turn: Turn, model_score: float, params: PpoParams) -> float:
@@ -30,9 +35,14 @@ def turn_reward(turn: Turn, model_score: float, params: PpoParams) -> float:
     return paid + params.reward_model_weight * model_score
 
 
-def token_rewards(turn: Turn, reference: Sequence[float], reward: float, kl_coefficient: float) -> list[float]:
-    """The KL penalty on each token, kl_coefficient * (log p - log p_ref), and the turn's reward on the last one."""
-    rewards = [-kl_coefficient * (own - ref) for own, ref in zip(turn.logprobs, reference, strict=True)]
+def token_rewards(
+    turn: Turn, reference: Sequence[float], reward: float, kl_coefficient: float, estimator: KlEstimator
+) -> list[float]:
+    """The KL penalty on each token, kl_coefficient * KL(p || p_ref), and the turn's reward on the last one."""
+    estimate = kl_estimate(
+        torch.tensor(turn.logprobs, dtype=torch.float64), torch.tensor(reference, dtype=torch.float64), estimator
+    )
+    rewards: list[float] = (-kl_coefficient * estimate).tolist()
     rewards[-1] += reward
     return rewards
 
@@ -42,6 +52,8 @@ def make_lessons(
     references: Sequence[Sequence[list[float]]],
     model_scores: Sequence[Sequence[float]],
     params: PpoParams,
+    kl_coefficient: float,
+    own: Sequence[Sequence[list[float]]] | None = None,
 ) -> list[Lesson]:
     """Advantages and returns for all turns of a batch, advantages normalised over the batch or within each role.
 
@@ -56,6 +68,8 @@ def make_lessons(
         references: log-probabilities of each trajectory's turns under the reference policy.
         model_scores: the reward model's standardised score of each turn.
         params: weights and discounts.
+        kl_coefficient: of the penalty inside the reward; 0 if it is not there.
+        own: the trainer's log-probabilities of the same tokens, if another engine drew them.
     """
     discounts = Discounts(params.gamma_turn, params.lambda_turn, params.gamma_token, params.lambda_token)
     turns: list[tuple[Turn, list[float]]] = []
@@ -64,11 +78,11 @@ def make_lessons(
     returns: list[list[float]] = []
     for trajectory, reference, scores in zip(trajectories, references, model_scores, strict=True):
         rewards = [
-            token_rewards(turn, ref, turn_reward(turn, score, params), params.kl_coefficient)
+            token_rewards(turn, ref, turn_reward(turn, score, params), kl_coefficient, params.kl_estimator)
             for turn, ref, score in zip(trajectory.turns, reference, scores, strict=True)
         ]
         values = [turn.values for turn in trajectory.turns]
-        advantages = dual_discount_gae(rewards, values, discounts)
+        advantages = dual_discount_gae(rewards, values, discounts, trajectory.bootstrap)
         turns += zip(trajectory.turns, reference, strict=True)
         groups += [trajectory.role if params.normalise_by == "role" else "all"] * len(trajectory.turns)
         raw += advantages
@@ -79,10 +93,24 @@ def make_lessons(
         whitened = _normalise([turns[number][0] for number in members], [raw[number] for number in members], params)
         for number, row in zip(members, whitened, strict=True):
             normalised[number] = row
-    return [
-        Lesson(turn, reference, advantage, target)
-        for (turn, reference), advantage, target in zip(turns, normalised, returns, strict=True)
+    trainers = [row for rows in own for row in rows] if own is not None else [turn.logprobs for turn, _ in turns]
+    weights = [
+        _importance(row, turn, params.importance_cap) if own is not None else None
+        for (turn, _), row in zip(turns, trainers, strict=True)
     ]
+    return [
+        Lesson(turn, reference, advantages, targets, old, weight)
+        for (turn, reference), advantages, targets, old, weight in zip(
+            turns, normalised, returns, trainers, weights, strict=True
+        )
+    ]
+
+
+def _importance(own: list[float], turn: Turn, cap: float | None) -> list[float] | None:
+    if cap is None:
+        return None
+    weights: list[float] = truncated_importance(torch.tensor(own), torch.tensor(turn.logprobs), cap).tolist()
+    return weights
 
 
 def _normalise(turns: Sequence[Turn], raw: Sequence[list[float]], params: PpoParams) -> list[list[float]]:

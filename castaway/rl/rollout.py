@@ -30,13 +30,15 @@ Speaker = Callable[[Sequence[Prompt]], list[Answer]]
 
 
 @dataclass(slots=True)
-class _Table:
+class Table:
     """One episode in progress."""
 
     environment: TextEnvironment
     task_id: int
     seat: str
     trajectories: dict[str, Trajectory] = field(default_factory=dict)
+    played: list[dict[str, str]] = field(default_factory=list)
+    """The executed actions of each round: with the task id, they are the whole state of the game."""
     snapshots: list[dict[str, object]] = field(default_factory=list)
 
     def play(self, prompts: Sequence[Prompt], answers: Sequence[Answer], verdicts: Sequence[Verdict]) -> None:
@@ -57,11 +59,17 @@ class _Table:
                     verdict.critique,
                 )
             )
-        paid = self.environment.step({p.agent: v.action for p, v in zip(prompts, verdicts, strict=True)})
+        self.played.append({prompt.agent: verdict.action for prompt, verdict in zip(prompts, verdicts, strict=True)})
+        paid = self.environment.step(self.played[-1])
         for agent, amount in paid.items():
             # Also who did not speak this time: what it is paid belongs to its latest turn.
             if agent in self.trajectories:
                 self.trajectories[agent].turns[-1].reward += amount
+
+    def episode(self) -> Episode:
+        """What is left of it when it is over."""
+        trajectories = list(self.trajectories.values())
+        return Episode(self.task_id, self.seat, trajectories, self.environment.outcome(), self.snapshots)
 
 
 def play_episodes(
@@ -90,30 +98,25 @@ def play_episodes(
     """
     waiting = list(enumerate(tasks))[::-1]
     free = [make() for _ in range(min(parallel, len(tasks)))]
-    playing: dict[int, _Table] = {}
+    playing: dict[int, Table] = {}
     finished: dict[int, Episode] = {}
     while waiting or playing:
         while waiting and free:
             number, (task_id, seat) = waiting.pop()
-            table = _Table(free.pop(), task_id, seat)
+            table = Table(free.pop(), task_id, seat)
             table.environment.reset(task_id, seat)
             playing[number] = table
-        _play_round(playing, speaker, teacher, keep_snapshots)
+        play_round(playing, speaker, teacher, keep_snapshots)
         for number in [number for number, table in playing.items() if table.environment.done]:
             table = playing.pop(number)
             free.append(table.environment)
-            finished[number] = Episode(
-                table.task_id,
-                table.seat,
-                list(table.trajectories.values()),
-                table.environment.outcome(),
-                table.snapshots,
-            )
+            finished[number] = table.episode()
             on_finished(finished[number])
     return [finished[number] for number in range(len(tasks))]
 
 
-def _play_round(playing: dict[int, _Table], speaker: Speaker, teacher: Teacher | None, keep: int) -> None:
+def play_round(playing: dict[int, Table], speaker: Speaker, teacher: Teacher | None, keep: int) -> None:
+    """Everybody who must speak does so once; the first `keep` tables keep the moment."""
     rounds = [(number, table, table.environment.prompts()) for number, table in sorted(playing.items())]
     prompts = [prompt for _, _, spoken in rounds for prompt in spoken]
     answers = speaker(prompts)

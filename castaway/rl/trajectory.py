@@ -32,12 +32,14 @@ class Turn:
 
 @dataclass(slots=True)
 class Trajectory:
-    """All turns of one agent in one episode."""
+    """Turns of one agent in one episode: all of them, or those that one batch holds."""
 
     task_id: int
     agent: str
     role: str
     turns: list[Turn] = field(default_factory=list)
+    bootstrap: float = 0.0
+    """Value of the turn that follows the last one here; 0 if the episode has ended."""
 
 
 @dataclass(slots=True)

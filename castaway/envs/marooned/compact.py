@@ -2,7 +2,8 @@
 
 Every fact always stands at the same place, counted from the end, because a model of a million parameters learns to
 look at a place long before it learns to search. Of each resource, and of what the ship needs next, it shows the
-nearest pile to which no other sailor in sight has the better claim, as a heading and a number of steps.
+nearest pile to which no other sailor in sight has the better claim, as a heading and a number of steps. Of what could
+be handed in, and of what could be built, it names the first.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ def user_text(observation: Observation) -> str:
     named, strength = _suspect(observation)
     vote = "open" if observation.vote_open else "closed"
     ship = " ".join(f"{name} {points}" for name, points in observation.ship.items())
-    ready = _flags(ready_components(observation), list(observation.scenario.components))
+    kind, amount = next(iter(bringable(observation).items()), ("nothing", 0))
+    ready = next(iter(ready_components(observation)), "nothing")
     meal = "fed" if observation.ate else "hungry"
     return "\n".join(
         [
@@ -41,7 +43,7 @@ def user_text(observation: Observation) -> str:
             " ".join(["piles", *(_pile(observation, kind) for kind in observation.scenario.resources)]),
             f"pack {_count(observation.backpack, useful)} room {observation.scenario.backpack - observation.load}",
             f"you {observation.symptoms or 'well'} {meal} energy {observation.energy} {observation.phase.name} "
-            f"next {fetch} camp {_way(observation.place, observation.camp)} ready {ready}",
+            f"next {fetch} camp {_way(observation.place, observation.camp)} bring {kind} {amount} ready {ready}",
         ]
     )
 
@@ -75,6 +77,12 @@ def next_pile(observation: Observation) -> SeenPile | None:
     return nearest_pile(observation, {kind for kind, n in need.items() if n > observation.backpack.get(kind, 0)})
 
 
+def bringable(observation: Observation) -> dict[str, int]:
+    """What the sailor carries that the ship is made of."""
+    materials = _materials(observation)
+    return {kind: amount for kind, amount in observation.backpack.items() if kind in materials}
+
+
 def ready_components(observation: Observation) -> list[str]:
     """Components that could be built at the camp with what the store holds."""
     return [name for name in observation.scenario.components if not build_problem(observation, name)]
@@ -101,10 +109,6 @@ def _way(start: Place, end: Place) -> str:
 
 def _count(box: dict[str, int], resources: list[str]) -> str:
     return " ".join(f"{kind} {box.get(kind, 0)}" for kind in resources)
-
-
-def _flags(true: list[str], names: list[str]) -> str:
-    return " ".join(f"{name} {'yes' if name in true else 'no'}" for name in names)
 
 
 def _materials(observation: Observation) -> list[str]:

@@ -11,7 +11,7 @@ from random import Random
 from typing import Protocol
 
 from castaway.envs.marooned.actions import WAIT, Action, parse_action
-from castaway.envs.marooned.compact import heading, nearest_pile, next_pile, remaining_need, steps
+from castaway.envs.marooned.compact import bringable, heading, nearest_pile, next_pile, remaining_need, steps
 from castaway.envs.marooned.conduct import build_problem, legal_actions, refuse
 from castaway.envs.marooned.observation import Observation, SeenPile
 from castaway.envs.marooned.state import Place, distance
@@ -133,10 +133,8 @@ class Worker:
         if foods and (tired or not observation.ate):
             wishes.append(Decision(Action("EAT", (foods[0],)), "hungry"))
         if observation.at_camp:
-            materials = remaining_need(observation)
-            for kind, amount in observation.backpack.items():
-                if kind in materials:
-                    wishes.append(Decision(Action("DEPOSIT", (kind, str(amount))), "store"))
+            for kind, amount in bringable(observation).items():
+                wishes.append(Decision(Action("DEPOSIT", (kind, str(amount))), "store"))
             wishes += [Decision(Action("BUILD", (name,)), "ready") for name in observation.scenario.components]
         return wishes
 

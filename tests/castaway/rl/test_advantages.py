@@ -28,6 +28,13 @@ def test_one_turn_of_two_tokens() -> None:
     assert dual_discount_gae([[0.0, 5.0]], [[1.0, 2.0]], HALF) == [pytest.approx([1.8, 3.0])]
 
 
+def test_what_was_cut_off_is_bootstrapped() -> None:
+    # delta = 3 + 0.5 * 4 - 1 = 4, and no advantage follows
+    assert dual_discount_gae([[3.0]], [[1.0]], HALF, bootstrap=4.0) == [[4.0]]
+    # the first of two turns cut off before the second, whose value is 2: 1 + 0.5 * 2 - 3
+    assert dual_discount_gae([[1.0]], [[3.0]], HALF, bootstrap=2.0) == [[-1.0]]
+
+
 def test_two_turns_of_two_tokens() -> None:
     # turn 2, token 2: 4 - 1 = 3
     # turn 2, token 1: delta = -0.1 + 0.8 * 1 - 2 = -1.3;    A = -1.3 + 0.4 * 3 = -0.1

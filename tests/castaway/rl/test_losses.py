@@ -1,11 +1,11 @@
 """The losses of PPO against numbers worked out by hand."""
 
-from math import exp, log
+from math import log
 
 import pytest
 import torch
 
-from castaway.rl.losses import approximate_kl, clipped_policy_loss, clipped_value_loss, masked_mean, normalise
+from castaway.rl.losses import clipped_policy_loss, clipped_value_loss, masked_mean, normalise, truncated_importance
 
 
 def tensor(*values: float) -> torch.Tensor:
@@ -45,20 +45,17 @@ def test_the_value_loss_takes_the_worse_prediction() -> None:
     assert loss.item() == pytest.approx(0.5 * (0.64 + 0.81 + 4) / 3)
 
 
-def test_the_kl_estimate() -> None:
-    # d = log q - log p = log 2: 2 - 1 - log 2;  d = 0: 0;  d = -1: exp(-1) - 1 + 1
-    estimate = approximate_kl(tensor(0, 0, 0, 0), tensor(log(2), 0, -1, 5), tensor(1, 1, 1, 0))
-    assert estimate.item() == pytest.approx((1 - log(2) + exp(-1)) / 3)
+def test_importance_weighs_the_loss_and_is_capped() -> None:
+    weights = truncated_importance(tensor(log(3), log(0.5)), tensor(0, 0), cap=2.0)
+    assert weights.tolist() == pytest.approx([2.0, 0.5])
+    # ratios 1: losses -1 and -3, weighed 2 and 0.5
+    loss, _ = clipped_policy_loss(tensor(0, 0), tensor(0, 0), tensor(1, 3), tensor(1, 1), 0.2, weights)
+    assert loss.item() == pytest.approx((-2.0 - 1.5) / 2)
 
 
-def test_the_kl_estimate_is_unbiased() -> None:
-    p, q = tensor(0.7, 0.2, 0.1), tensor(0.3, 0.3, 0.4)
-    exact = sum(a * log(a / b) for a, b in zip(p.tolist(), q.tolist(), strict=True))
-    expected = sum(
-        weight.item() * approximate_kl(a[None], b[None], tensor(1)).item()
-        for weight, a, b in zip(p, p.log(), q.log(), strict=True)
-    )
-    assert expected == pytest.approx(exact)
+def test_without_a_range_the_value_loss_is_the_squared_error() -> None:
+    loss = clipped_value_loss(tensor(1, -1), tensor(0, 0), tensor(1, 1), tensor(1, 1), None)
+    assert loss.item() == pytest.approx(0.5 * (0 + 4) / 2)
 
 
 def test_normalised_values_have_mean_zero_and_deviation_one() -> None:

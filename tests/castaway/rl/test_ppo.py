@@ -2,7 +2,9 @@
 
 import copy
 import io
-from collections.abc import Mapping
+import pickle
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
 import torch
@@ -56,7 +58,12 @@ def taught() -> tuple[ActorCritic, PreTrainedTokenizerFast]:
     return actor, tokenizer
 
 
-def trainer(taught: tuple[ActorCritic, PreTrainedTokenizerFast], seed: int = 1, **changes: float) -> PpoTrainer:
+def trainer(
+    taught: tuple[ActorCritic, PreTrainedTokenizerFast],
+    seed: int = 1,
+    make: Callable[[], Crossroads] = Fork,
+    **changes: Any,
+) -> PpoTrainer:
     actor, tokenizer = taught
     params: PpoParams = ppo_params(
         **{
@@ -65,10 +72,11 @@ def trainer(taught: tuple[ActorCritic, PreTrainedTokenizerFast], seed: int = 1, 
             "value_coefficient": 0.1, "kl_coefficient": 0.0, "entropy_coefficient": 0.0, "gamma_turn": 1.0,
             "lambda_turn": 1.0, "gamma_token": 1.0, "lambda_token": 1.0, "reward_scale": 1.0, "penalty_weight": 1.0,
             "reward_model_weight": 0.1, "temperature": 1.0, "max_new_tokens": 24, "sft_interval": 1000,
+            "steps": 100,
             **changes,
         }
     )  # fmt: skip
-    return PpoTrainer(copy.deepcopy(actor), tokenizer, Fork, RulesTeacher(AnyText()), NoScorer(), params, seed)
+    return PpoTrainer(copy.deepcopy(actor), tokenizer, make, RulesTeacher(AnyText()), NoScorer(), params, seed)
 
 
 def chances(ppo: PpoTrainer, tokenizer: PreTrainedTokenizerFast) -> list[float]:
@@ -120,14 +128,26 @@ def test_corrections_are_collected_and_learned_from(taught: tuple[ActorCritic, P
     assert "sft_loss" not in first and second["sft_loss"] > 0 and ppo.fresh == []
 
 
-def test_a_resumed_run_goes_on_as_if_unbroken(taught: tuple[ActorCritic, PreTrainedTokenizerFast]) -> None:
-    unbroken = trainer(taught, sft_interval=3, sft_minimum=1)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"turns_per_step": 7},
+        {"kl_in": "loss", "kl_estimator": "k3", "adaptive_kl": 0.01, "kl_coefficient": 0.1},
+        {"critic_warmup": 3, "importance_cap": 2.0, "normalise_by": "batch", "value_clip_range": None},
+    ],
+)
+def test_a_resumed_run_goes_on_as_if_unbroken(
+    taught: tuple[ActorCritic, PreTrainedTokenizerFast], changes: dict[str, Any]
+) -> None:
+    settings = {"sft_interval": 3, "sft_minimum": 1, "episodes_per_step": 4, "make": Crossroads, **changes}
+    unbroken = trainer(taught, **settings)
     for _ in range(2):
         unbroken.step()
     disk = io.BytesIO()
     torch.save(unbroken.state(), disk)
     disk.seek(0)
-    resumed = trainer(taught, seed=99, sft_interval=3, sft_minimum=1)
+    resumed = trainer(taught, seed=99, **settings)
     resumed.load_state(torch.load(disk, weights_only=False))
     assert [unbroken.step() for _ in range(2)] == [resumed.step() for _ in range(2)]
     assert unbroken.step_number == resumed.step_number == 4
@@ -136,8 +156,72 @@ def test_a_resumed_run_goes_on_as_if_unbroken(taught: tuple[ActorCritic, PreTrai
     assert all(torch.equal(one, other) for one, other in pairs)
 
 
+def test_a_checkpoint_of_other_weights_is_refused(taught: tuple[ActorCritic, PreTrainedTokenizerFast]) -> None:
+    ppo = trainer(taught)
+    state = ppo.state()
+    state["trained"].popitem()
+    with pytest.raises(ValueError, match="other weights"):
+        ppo.load_state(state)
+
+
+def test_a_saved_state_does_not_change_with_the_run(taught: tuple[ActorCritic, PreTrainedTokenizerFast]) -> None:
+    ppo = trainer(taught)
+    ppo.step()
+    state = ppo.state()
+    before = pickle.dumps(state)
+    ppo.step()
+    assert pickle.dumps(state) == before
+
+
+def test_while_the_critic_warms_up_the_policy_stands_still(
+    taught: tuple[ActorCritic, PreTrainedTokenizerFast],
+) -> None:
+    ppo = trainer(taught, critic_warmup=1)
+    before = {name: weight.detach().clone() for name, weight in ppo.actor.named_parameters()}
+    ppo.step()
+    moved = {name for name, weight in ppo.actor.named_parameters() if not torch.equal(weight, before[name])}
+    assert moved == {f"value_head.{name}" for name, _ in ppo.actor.value_head.named_parameters()}
+    ppo.step()
+    assert any("lora" in n and not torch.equal(w, before[n]) for n, w in ppo.actor.named_parameters())
+
+
+def test_an_update_that_goes_too_far_is_broken_off(taught: tuple[ActorCritic, PreTrainedTokenizerFast]) -> None:
+    whole, broken = (trainer(taught, learning_rate=0.05, epochs=6, target_kl=kl).step() for kl in (None, 1e-4))
+    assert whole["minibatches"] == 6 * 1
+    assert 1 < broken["minibatches"] < 6
+
+
+def test_the_kl_penalty_works_in_the_loss_as_well(taught: tuple[ActorCritic, PreTrainedTokenizerFast]) -> None:
+    free = trainer(taught, kl_in="loss", kl_estimator="k3")
+    held = trainer(taught, kl_in="loss", kl_estimator="k3", kl_coefficient=3.0)
+    for _ in range(6):
+        free_kl, held_kl = free.step()["reference_kl"], held.step()["reference_kl"]
+    assert held_kl < free_kl
+
+
+def test_the_kl_coefficient_adapts(taught: tuple[ActorCritic, PreTrainedTokenizerFast]) -> None:
+    ppo = trainer(taught, kl_coefficient=1.0, adaptive_kl=0.5)
+    # The first KL is zero: far below the target, the coefficient falls by two per cent.
+    assert [ppo.step()["kl_coefficient"], ppo.step()["kl_coefficient"]] == [1.0, pytest.approx(0.98)]
+
+
+def test_the_samplers_own_probabilities_weigh_one(taught: tuple[ActorCritic, PreTrainedTokenizerFast]) -> None:
+    plain, weighed = trainer(taught), trainer(taught, importance_cap=2.0)
+    plain.step(), weighed.step()
+    pairs = zip(plain.actor.parameters(), weighed.actor.parameters(), strict=True)
+    assert all(torch.allclose(one, other, atol=1e-4) for one, other in pairs)
+
+
+def test_steps_of_a_fixed_number_of_turns(taught: tuple[ActorCritic, PreTrainedTokenizerFast]) -> None:
+    ppo = trainer(taught, make=lambda: Crossroads(6), episodes_per_step=4, turns_per_step=16)
+    history = [ppo.step() for _ in range(4)]
+    assert "success_rate" not in history[0] and "success_rate" in history[1]
+    # Rounds of four turns; the last turn of an agent is kept back, and comes with the end of the episode.
+    assert [values["turns"] for values in history] == [16.0, 16.0, 24.0, 16.0]
+
+
 def test_only_training_ids_are_drawn(taught: tuple[ActorCritic, PreTrainedTokenizerFast]) -> None:
     ppo = trainer(taught, traitor_share=0.25)
-    episodes = ppo._rollout()
+    episodes = ppo._rollout().finished
     assert all(0 <= episode.task_id < 1_000_000_000 for episode in episodes)
     assert [episode.seat for episode in episodes].count("traitor") == 4

@@ -1,6 +1,7 @@
 """Which text is paid for what: rollouts, token rewards and lessons."""
 
 from collections.abc import Sequence
+from math import exp
 
 import pytest
 
@@ -76,11 +77,13 @@ def test_a_turns_reward_is_weighed() -> None:
 
 def test_token_rewards_hold_the_kl_penalty_and_the_reward_at_the_end() -> None:
     # -0.1 * (-1 + 3) = -0.2;  -0.1 * (-1 + 1) + 5
-    assert token_rewards(turn(0.0), [-3.0, -1.0], 5.0, 0.1) == pytest.approx([-0.2, 5.0])
+    assert token_rewards(turn(0.0), [-3.0, -1.0], 5.0, 0.1, "k1") == pytest.approx([-0.2, 5.0])
+    # d = -2: exp(-2) + 1
+    assert token_rewards(turn(0.0), [-3.0, -1.0], 5.0, 0.1, "k3") == pytest.approx([-0.1 * (exp(-2) + 1), 5.0])
 
 
 PLAIN = ppo_params(
-    reward_scale=1.0, penalty_weight=1.0, reward_model_weight=0.0, kl_coefficient=0.0,
+    reward_scale=1.0, penalty_weight=1.0, reward_model_weight=0.0, importance_cap=None,
     gamma_turn=1.0, lambda_turn=1.0, gamma_token=1.0, lambda_token=1.0,
 )  # fmt: skip
 
@@ -88,7 +91,7 @@ PLAIN = ppo_params(
 def lessons_of(*turns: Turn) -> list[list[float]]:
     trajectory = Trajectory(0, "walker", "walker", list(turns))
     references = [[turn.logprobs for turn in turns]]
-    return [lesson.advantages for lesson in make_lessons([trajectory], references, [[0.0] * len(turns)], PLAIN)]
+    return [lesson.advantages for lesson in make_lessons([trajectory], references, [[0.0] * len(turns)], PLAIN, 0.0)]
 
 
 def test_advantages_are_whitened_over_the_credited_tokens() -> None:
@@ -108,7 +111,7 @@ def test_a_replaced_turn_earns_its_penalty_and_nothing_else() -> None:
 
 def test_the_critic_still_learns_what_a_replaced_turn_was_worth() -> None:
     trajectory = Trajectory(0, "walker", "walker", [turn(5.0, -1.0, valid=False), turn(2.0)])
-    lessons = make_lessons([trajectory], [[[-1.0, -1.0]] * 2], [[0.0, 0.0]], PLAIN)
+    lessons = make_lessons([trajectory], [[[-1.0, -1.0]] * 2], [[0.0, 0.0]], PLAIN, 0.0)
     assert [lesson.returns for lesson in lessons] == [[6.0, 6.0], [2.0, 2.0]]
 
 
@@ -121,7 +124,7 @@ def test_each_role_is_measured_by_its_own_scale() -> None:
 
     def advantages(normalise_by: str) -> list[float]:
         params = PLAIN.model_copy(update={"normalise_by": normalise_by})
-        lessons = make_lessons([rich, poor], references, [[0.0] * 2] * 2, params)
+        lessons = make_lessons([rich, poor], references, [[0.0] * 2] * 2, params, 0.0)
         return [lesson.advantages[0] for lesson in lessons]
 
     # Advantages 120, 100, -2, 0. Over the batch all that the traitor does is bad; within its role one half is good.

@@ -1,0 +1,117 @@
+"""Rollouts of a fixed number of turns: episodes go on from one to the next.
+
+Whole episodes make steps of uneven size, and wait for the longest. Here a step ends after so many turns, wherever the
+episodes are. An agent's last turn is not complete by then: what is paid until its next one still belongs to it. So it
+waits for the next step, and its value, which the critic gave before its first token, is what the turns before it are
+bootstrapped from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from castaway.envs.base import TextEnvironment
+from castaway.rl.rollout import Speaker, Table, play_round
+from castaway.rl.trajectory import Episode, Trajectory
+from castaway.teacher.base import Teacher
+
+
+@dataclass(slots=True)
+class Harvest:
+    """What one rollout brings in."""
+
+    trajectories: list[Trajectory] = field(default_factory=list)
+    """Complete turns that no rollout before held."""
+    finished: list[Episode] = field(default_factory=list)
+    """Episodes that ended in this rollout, whole."""
+
+
+class ContinuingRollout:
+    """Tables that are never cleared: where an episode ends, the next one begins."""
+
+    def __init__(
+        self,
+        make: Callable[[], TextEnvironment],
+        draw: Callable[[], tuple[int, str]],
+        speaker: Speaker,
+        teacher: Teacher,
+        tables: int,
+    ) -> None:
+        """Play at so many tables; `draw` gives the next task id and seat."""
+        self._make, self._draw, self._speaker, self._teacher = make, draw, speaker, teacher
+        self._count = tables
+        self._tables: list[Table] = []
+        self._learned: list[dict[str, int]] = []
+        """For each table, how many of each agent's turns were handed out already."""
+
+    def play(self, turns: int) -> Harvest:
+        """Play rounds until at least so many turns are complete, and hand them out."""
+        harvest = Harvest()
+        while len(self._tables) < self._count:
+            self._tables.append(self._next(self._make()))
+            self._learned.append({})
+        while _turns(harvest.trajectories) + sum(map(self._waiting, range(self._count))) < turns:
+            play_round(dict(enumerate(self._tables)), self._speaker, self._teacher, keep=0)
+            for number, table in enumerate(self._tables):
+                if table.environment.done:
+                    harvest.trajectories += self._complete(number, ended=True)
+                    harvest.finished.append(table.episode())
+                    self._tables[number] = self._next(table.environment)
+                    self._learned[number] = {}
+        for number in range(self._count):
+            harvest.trajectories += self._complete(number, ended=False)
+        return harvest
+
+    def _waiting(self, number: int) -> int:
+        """How many complete turns a table holds."""
+        agents = self._tables[number].trajectories
+        return sum(len(whole.turns) - 1 - self._learned[number].get(agent, 0) for agent, whole in agents.items())
+
+    def _next(self, environment: TextEnvironment) -> Table:
+        task_id, seat = self._draw()
+        environment.reset(task_id, seat)
+        return Table(environment, task_id, seat)
+
+    def _complete(self, number: int, ended: bool) -> list[Trajectory]:
+        """The complete turns of a table that were not handed out before."""
+        found, learned = [], self._learned[number]
+        for agent, whole in self._tables[number].trajectories.items():
+            start, end = learned.get(agent, 0), len(whole.turns) - (not ended)
+            if end > start:
+                bootstrap = 0.0 if ended else whole.turns[end].values[0]
+                found.append(Trajectory(whole.task_id, agent, whole.role, whole.turns[start:end], bootstrap))
+                learned[agent] = end
+        return found
+
+    def state(self) -> list[dict[str, Any]]:
+        """All that is needed to go on: a game is its task id and the actions that were executed in it."""
+        return [
+            {
+                "task_id": table.task_id,
+                "seat": table.seat,
+                "played": list(table.played),
+                "trajectories": dict(table.trajectories),
+                "learned": dict(learned),
+            }
+            for table, learned in zip(self._tables, self._learned, strict=True)
+        ]
+
+    def load_state(self, state: list[dict[str, Any]]) -> None:
+        """Play the actions again, and go on from there."""
+        self._tables, self._learned = [], []
+        for saved in state:
+            environment = self._make()
+            environment.reset(saved["task_id"], saved["seat"])
+            table = Table(environment, saved["task_id"], saved["seat"], saved["trajectories"])
+            for actions in saved["played"]:
+                environment.prompts()
+                environment.step(actions)
+                table.played.append(actions)
+            self._tables.append(table)
+            self._learned.append(saved["learned"])
+
+
+def _turns(trajectories: Sequence[Trajectory]) -> int:
+    return sum(len(trajectory.turns) for trajectory in trajectories)

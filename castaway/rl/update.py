@@ -1,0 +1,170 @@
+"""The update of PPO: epochs of minibatches over the lessons of one rollout, and the SFT pass on corrections."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from castaway.params import PpoParams
+from castaway.rl.actor_critic import ActorCritic, Scores, TurnBatch
+from castaway.rl.kl import kl_estimate
+from castaway.rl.losses import clipped_policy_loss, clipped_value_loss, masked_mean
+from castaway.rl.rewards import Lesson
+
+PATIENCE = 1.5
+"""An update is broken off when its KL is so many times `target_kl` (as Stable-Baselines3 does)."""
+
+TaughtRow = tuple[list[int], list[int], list[bool]]
+"""Prompt tokens, the tokens to be written, and which of those are learned."""
+
+
+class PolicyUpdate:
+    """The optimiser, and what it does with lessons."""
+
+    def __init__(self, actor: ActorCritic, params: PpoParams, generator: torch.Generator) -> None:
+        """Train the actor's adapter and value head; minibatches are drawn from `generator`."""
+        self._actor, self._params, self._generator = actor, params, generator
+        self._adapter = [weight for weight in actor.policy.parameters() if weight.requires_grad]
+        self._trained = [*self._adapter, *actor.value_head.parameters()]
+        self.optimizer = torch.optim.AdamW(
+            [
+                {"params": self._adapter, "lr": params.learning_rate},
+                {"params": list(actor.value_head.parameters()), "lr": params.value_learning_rate},
+            ],
+            weight_decay=0.0,
+        )
+
+    def update(self, lessons: Sequence[Lesson], step: int, kl_coefficient: float) -> dict[str, float]:
+        """A few passes over the lessons of step number `step`, from 0.
+
+        Args:
+            lessons: of one rollout.
+            step: decides the learning rates, and whether the critic is still warming up.
+            kl_coefficient: of the KL penalty inside the loss; 0 if it is not there.
+
+        Returns:
+            Means over the minibatches.
+        """
+        self._anneal(step)
+        warming_up = step < self._params.critic_warmup
+        totals: dict[str, float] = {}
+        count = 0
+        for chosen in self._minibatches(lessons):
+            values = self._minibatch(chosen, kl_coefficient, warming_up)
+            count += 1
+            for name, value in values.items():
+                totals[name] = totals.get(name, 0.0) + value
+            if self._params.target_kl and values["update_kl"] > PATIENCE * self._params.target_kl:
+                break
+        return {**{name: value / count for name, value in totals.items()}, "minibatches": float(count)}
+
+    def imitate(self, rows: Sequence[TaughtRow]) -> float:
+        """One pass of supervised learning; returns the mean loss."""
+        optimizer = torch.optim.AdamW(self._adapter, lr=self._params.sft_learning_rate, weight_decay=0.0)
+        size, losses = self._params.minibatch_turns, []
+        for start in range(0, len(rows), size):
+            some = rows[start : start + size]
+            batch = self.batch([(prompt, target) for prompt, target, _ in some])
+            learned = padded([[float(flag) for flag in flags] for _, _, flags in some], batch)
+            loss = -masked_mean(self._actor.score(batch, temperature=1.0).logprobs, learned)
+            optimizer.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(self._adapter, self._params.max_gradient_norm)
+            optimizer.step()
+            losses.append(loss.item())
+        return sum(losses) / len(losses)
+
+    def batch(self, pairs: Sequence[tuple[list[int], list[int]]]) -> TurnBatch:
+        """(prompt, reply) tokens on the actor's device."""
+        return TurnBatch.of(list(pairs), self._generator.device)
+
+    def score_all(self, pairs: Sequence[tuple[list[int], list[int]]]) -> list[list[float]]:
+        """Log-probabilities of replies under the actor as it is, without gradients."""
+        size = self._params.minibatch_turns
+        rows: list[list[float]] = []
+        with torch.inference_mode():
+            for start in range(0, len(pairs), size):
+                batch = self.batch(pairs[start : start + size])
+                rows += unpadded(self._actor.score(batch, self._params.temperature).logprobs, batch)
+        return rows
+
+    def _anneal(self, step: int) -> None:
+        """Learning rates fall in a straight line to 0 at the last step (Huang et al. 2022, detail 4)."""
+        left = 1 - step / self._params.steps
+        rates = (self._params.learning_rate, self._params.value_learning_rate)
+        for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
+            group["lr"] = rate * left
+
+    def _minibatches(self, lessons: Sequence[Lesson]) -> Any:
+        """All lessons in a new order, once an epoch."""
+        size = self._params.minibatch_turns
+        for _ in range(self._params.epochs):
+            order = torch.randperm(len(lessons), generator=self._generator, device=self._generator.device).tolist()
+            for start in range(0, len(order), size):
+                yield [lessons[index] for index in order[start : start + size]]
+
+    def _minibatch(self, lessons: list[Lesson], kl_coefficient: float, warming_up: bool) -> dict[str, float]:
+        batch = self.batch([(lesson.turn.prompt_tokens, lesson.turn.reply_tokens) for lesson in lessons])
+        scores = self._actor.score(batch, self._params.temperature, value_head_only=warming_up)
+        old = padded([lesson.old_logprobs for lesson in lessons], batch)
+        loss, values = self._loss(lessons, batch, scores, old, kl_coefficient, warming_up)
+        self.optimizer.zero_grad()
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(self._trained, self._params.max_gradient_norm)
+        self.optimizer.step()
+        update_kl = masked_mean(kl_estimate(old, scores.logprobs.detach(), "k3"), batch.mask)
+        return {**values, "update_kl": update_kl.item(), "gradient_norm": norm.item()}
+
+    def _loss(
+        self,
+        lessons: list[Lesson],
+        batch: TurnBatch,
+        scores: Scores,
+        old: torch.Tensor,
+        kl_coefficient: float,
+        warming_up: bool,
+    ) -> tuple[torch.Tensor, dict[str, float]]:
+        """Policy + value_coefficient * value - entropy_coefficient * entropy + kl_coefficient * KL(p || p_ref)."""
+        params = self._params
+        old_values = padded([lesson.turn.values for lesson in lessons], batch)
+        advantages = padded([lesson.advantages for lesson in lessons], batch)
+        returns = padded([lesson.returns for lesson in lessons], batch)
+        importance = None
+        if params.importance_cap is not None:
+            importance = padded([lesson.importance or [] for lesson in lessons], batch)
+        policy_loss, clipped = clipped_policy_loss(
+            scores.logprobs, old, advantages, batch.mask, params.clip_range, importance
+        )
+        value_loss = clipped_value_loss(scores.values, old_values, returns, batch.mask, params.value_clip_range)
+        entropy = masked_mean(scores.entropy, batch.mask)
+        values = {
+            "policy_loss": policy_loss.item(),
+            "value_loss": value_loss.item(),
+            "entropy": entropy.item(),
+            "clip_fraction": clipped.item(),
+        }
+        if warming_up:
+            return params.value_coefficient * value_loss, values
+        loss = policy_loss + params.value_coefficient * value_loss - params.entropy_coefficient * entropy
+        if kl_coefficient:
+            reference = padded([lesson.reference for lesson in lessons], batch)
+            loss = loss + kl_coefficient * masked_mean(
+                kl_estimate(scores.logprobs, reference, params.kl_estimator), batch.mask
+            )
+        return loss, values
+
+
+def unpadded(values: torch.Tensor, batch: TurnBatch) -> list[list[float]]:
+    """The rows of a (turns, longest reply) tensor, as long as their replies."""
+    lengths = batch.mask.sum(1).int().tolist()
+    return [row[:length] for row, length in zip(values.tolist(), lengths, strict=True)]
+
+
+def padded(rows: Sequence[Sequence[float]], batch: TurnBatch) -> torch.Tensor:
+    """Rows of floats in the shape of the batch's replies, 0 where padded."""
+    result = torch.zeros(batch.mask.shape)
+    for number, row in enumerate(rows):
+        result[number, : len(row)] = torch.tensor(row)
+    return result.to(batch.mask.device)
