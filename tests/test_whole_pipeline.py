@@ -3,99 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
-from ruamel.yaml import YAML
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from flows.environment import SILENT
-
-ROOT = Path(__file__).parents[1]
-STAGES = ["dataset", "sft", "reward_model", "ppo", "correction_sft", "evaluate", "merge"]
-SMALL = {
-    "threads": 1,
-    "base.hidden_size": 32,
-    "base.layers": 1,
-    "base.heads": 2,
-    "base.episodes": 3,
-    "dataset.episodes": 4,
-    "dataset.demonstrations": 48,
-    "dataset.pairs": 64,
-    "dataset.held_out_pairs": 32,
-    "ppo.steps": 2,
-    "ppo.episodes_per_step": 2,
-    "ppo.sft_interval": 1,
-    "ppo.sft_minimum": 1,
-    "ppo.checkpoint_interval": 1,
-    "correction_sft.limit": 32,
-    "evaluate.episodes": 4,
-    "evaluate.traitor_episodes": 2,
-    "evaluate.replays": 1,
-}
-
-
-def set_params(root: Path, values: dict[str, object]) -> None:
-    """Change leaves of params.yaml in place, as a person with an editor would."""
-    lines = (root / "params.yaml").read_text("utf-8").split("\n")
-    for key, value in values.items():
-        *sections, leaf = key.split(".")
-        section = ""
-        for number, line in enumerate(lines):
-            if re.match(r"[a-z_]+:", line):
-                section = line.split(":")[0]
-            if re.match(rf"{'  ' * len(sections)}{leaf}: ", line) and (not sections or section == sections[0]):
-                lines[number] = f"{'  ' * len(sections)}{leaf}: {value}"
-                break
-        else:
-            raise KeyError(key)
-    (root / "params.yaml").write_text("\n".join(lines), "utf-8")
-
-
-def run(root: Path, *command: str) -> str:
-    """Run a command in the clone and return what it printed."""
-    environment = {**os.environ, **SILENT, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, f"{command}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
-    return done.stdout + done.stderr
-
-
-def ran(output: str) -> list[str]:
-    """The stages that a `dvc repro` executed."""
-    return re.findall(r"Running stage '([^']+)'", output)
-
-
-def hashes(root: Path) -> dict[str, str]:
-    """The hashes of everything that was built, run records apart."""
-    lock = YAML(typ="safe").load((root / "dvc.lock").read_text("utf-8"))
-    outs = [out for stage in lock["stages"].values() for out in stage["outs"]]
-    return {out["path"]: out["md5"] for out in outs if "/runs/" not in out["path"]}
+from tests.miniature import STAGES, hashes, make_clone, ran, run, set_params
 
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the tracked and new files, committed, with small parameters, and built once."""
+    """The pipeline in miniature, built once."""
     root = tmp_path_factory.mktemp("clone")
-    names = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    ).stdout.split("\0")
-    for name in filter(None, names):
-        if name == "dvc.lock" or name.startswith("data/") or not (ROOT / name).exists():
-            continue
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_bytes((ROOT / name).read_bytes())
-    set_params(root, SMALL)
-    run(root, "git", "init", "-q")
-    run(root, "git", "add", "-A")
-    run(root, "git", "commit", "-qm", "Miniature")
+    make_clone(root)
     assert ran(run(root, "dvc", "repro")) == ["base", *(f"{stage}@marooned" for stage in STAGES)]
     return root
 

@@ -1,0 +1,125 @@
+"""A PPO stage that is killed at any moment, and started again, leaves the bytes of one that never was."""
+
+from __future__ import annotations
+
+import hashlib
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.miniature import environment, make_clone, run, set_params
+
+KILLS = 20
+STAGE = "ppo@marooned"
+
+WARM = """
+import os, sys
+import datasets, dvc.repo, dvc.stage.serialize, mlflow, peft, torch, transformers
+import flows.stage, flows.tracking, stages.ppo
+for line in sys.stdin:
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            flows.stage.main(line.strip())
+            status = 0
+        finally:
+            sys.stdout.flush(), sys.stderr.flush()
+            os._exit(status)
+    print(child, flush=True)
+    print(os.waitpid(child, 0)[1], flush=True)
+"""
+"""Every line that it reads is a stage, run in a process of its own; the imports, which take most of the time, are done
+once. It prints the number of the process, and then how it ended."""
+
+
+class Stages:
+    """Starts a stage as often as it is asked to, and kills it."""
+
+    def __init__(self, root: Path) -> None:
+        self._errors = (root / "errors.txt").open("w+")
+        self._warm = subprocess.Popen(
+            [sys.executable, "-c", WARM],
+            cwd=root,
+            env=environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            bufsize=1,
+        )
+
+    def run(self, kill_after: float | None = None) -> bool:
+        """Run the stage, and kill it after so many seconds; whether it came to its end before."""
+        assert self._warm.stdin and self._warm.stdout
+        self._warm.stdin.write(f"{STAGE}\n")
+        child = int(self._warm.stdout.readline())
+        if kill_after is not None:
+            killer = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-c",
+                    f"import os, time; time.sleep({kill_after}); os.kill({child}, {signal.SIGKILL})",
+                ],
+                stderr=subprocess.DEVNULL,
+            )
+        status = int(self._warm.stdout.readline())
+        if kill_after is not None:
+            killer.kill()
+            killer.wait()
+        self._errors.seek(0)
+        assert status in (0, signal.SIGKILL), self._errors.read()[-3000:]
+        return status == 0
+
+    def close(self) -> None:
+        self._warm.kill()
+        self._warm.wait()
+        self._errors.close()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """The pipeline in miniature, with everything built that PPO needs."""
+    make_clone(tmp_path)
+    set_params(tmp_path, {"ppo.steps": 6, "ppo.turns_per_step": 24, "base.episodes": 1, "sft.epochs": 0.5})
+    run(tmp_path, "dvc", "repro", "reward_model@marooned")
+    return tmp_path
+
+
+@pytest.fixture
+def stages(root: Path) -> Iterator[Stages]:
+    made = Stages(root)
+    yield made
+    made.close()
+
+
+def digest(root: Path) -> dict[str, str]:
+    """The hashes of all that the stage leaves, its run record apart."""
+    left = [*(root / "data/marooned/ppo").iterdir(), *(root / "data/marooned").glob("*/ppo.json*")]
+    paths = sorted(path for path in left if path.parent.name != "runs")
+    return {str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
+
+
+def test_a_killed_run_ends_in_the_bytes_of_one_that_was_not(root: Path, stages: Stages) -> None:
+    began = time.monotonic()
+    assert stages.run()
+    seconds = time.monotonic() - began
+    whole = digest(root)
+    assert len(whole) >= 6
+    random, kills, resumed = Random(20), 0, 0
+    while kills < KILLS:
+        resumed += any((root / "scratch").rglob("step-*.pt"))
+        if stages.run(kill_after=random.uniform(0.0, seconds)):
+            assert digest(root) == whole
+        else:
+            kills += 1
+    assert stages.run()
+    assert digest(root) == whole
+    # Some were killed after a checkpoint: else nothing was shown.
+    assert resumed >= 5
