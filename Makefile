@@ -15,6 +15,9 @@ STAMP := .venv/castaway-$(shell cat pyproject.toml constraints.txt | git hash-ob
 # DVC runs a stage's command through the shell: it finds `python` on the PATH.
 ENV := PATH="$(CURDIR)/$(BIN):$$PATH" DO_NOT_TRACK=1 MLFLOW_DISABLE_TELEMETRY=true
 
+# The last TRL that had PPO, for `make bench` alone: a folder that only the process which measures it has on its path.
+PEER := .bench/trl-1.12.0
+
 .PHONY: repro test bench ui setup
 
 repro: setup
@@ -26,7 +29,7 @@ test: setup
 	@$(ENV) mypy
 	@$(ENV) pytest
 
-bench: setup
+bench: setup $(PEER)
 	@$(ENV) python -m benchmarks
 
 ui: setup
@@ -43,3 +46,6 @@ $(STAMP):
 	@$(BIN)/pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@rm -f .venv/castaway-*
 	@touch $@
+
+$(PEER):
+	@$(BIN)/pip install -qq --disable-pip-version-check --no-deps --target $@ trl==1.12.0

@@ -1,4 +1,4 @@
-"""What `make bench` runs: how fast the environments and the sampler are on this machine.
+"""What `make bench` runs: how fast the environments, the rollouts and PPO are on this machine, and beside whom.
 
     python -m benchmarks            measure, print, and write benchmarks/results.md
     python -m benchmarks --quick    a smoke test: a moment of each, printed only
@@ -17,22 +17,41 @@ import torch
 import transformers
 
 from benchmarks.environments import environment_table
-from benchmarks.sampling import sampling_table
+from benchmarks.growth import growth_tables
+from benchmarks.ppo_step import PEER, step_table
+from benchmarks.rollouts import rollout_table
+from benchmarks.shapes import Shape
+from benchmarks.step_share import share_table
 from castaway.params import load_params
 
 HERE = Path(__file__).parent
 
 
 def main() -> None:
-    top = argparse.ArgumentParser("python -m benchmarks", description="Measure the environments and the sampler.")
+    top = argparse.ArgumentParser("python -m benchmarks", description="Measure environments, rollouts and PPO.")
     top.add_argument("--quick", action="store_true", help="a smoke test that writes no file")
     quick = top.parse_args().quick
     params = load_params(HERE.parent / "params.yaml")
     torch.set_num_threads(params.threads)
+    rounds = 1 if quick else 5
+    shapes = [
+        Shape(hidden=128, layers=3, turns=32, prompt=96, reply=16, epochs=params.ppo.epochs, threads=params.threads),
+        Shape(hidden=128, layers=3, turns=32, prompt=32, reply=32, epochs=4, threads=params.threads),
+        Shape(hidden=256, layers=4, turns=32, prompt=32, reply=32, epochs=4, threads=params.threads),
+    ]
     parts = [
-        f"# Benchmarks\n\nWritten by `python -m benchmarks`.\n\n{machine()}",
-        f"## MAROONED\n\n{environment_table(seconds=0.2 if quick else 5.0)}",
-        f"## Sampling\n\n{sampling_table(params, prompts=8 if quick else 128, rounds=1 if quick else 3)}",
+        f"# Benchmarks\n\nWritten by `make bench`.\n\n{machine()}",
+        f"## The games\n\n{environment_table(seconds=0.2 if quick else 5.0)}",
+        f"## Rollouts\n\n{rollout_table(params, episodes=2 if quick else 64, rounds=rounds)}",
+    ]
+    if PEER.is_dir():
+        tables = [step_table(params, shape, rounds) for shape in (shapes[:1] if quick else shapes)]
+        parts.append("## A PPO step beside TRL's\n\n" + "\n\n".join(tables))
+    torch.set_num_threads(params.threads)
+    parts += [
+        f"## Where the seconds of a step go\n\n{share_table(params, 16 if quick else 512, rounds)}",
+        "## Growth\n\n"
+        + growth_tables(params, [2] if quick else [8, 64, 512], [128] if quick else [128, 512, 2048, 8192]),
     ]
     text = "\n\n".join(parts) + "\n"
     print(text, end="")

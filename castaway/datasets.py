@@ -49,7 +49,12 @@ def play_scripted(
 
 
 def balanced_pairs(
-    situations: list[tuple[Prompt, Reply]], count: int, random: Random, plain_share: float, plain_reasoning: str
+    situations: list[tuple[Prompt, Reply]],
+    count: int,
+    random: Random,
+    plain_share: float,
+    plain_reasoning: str,
+    alike_share: float = 0.0,
 ) -> list[Pair]:
     """Pairs of which no answer is better in itself.
 
@@ -63,6 +68,8 @@ def balanced_pairs(
         plain_share: share of the pairs in which both answers bear the same, empty reasoning, so that the actions
             themselves are judged as well.
         plain_reasoning: that reasoning.
+        alike_share: share of the pairs whose actions begin with the same word, MOVE EAST and MOVE WEST, where there
+            are such; only the details of the situation tell them apart.
 
     Raises:
         ValueError: within every role all situations have the same right action.
@@ -70,9 +77,18 @@ def balanced_pairs(
     actions = {(prompt.role, reply.action) for prompt, reply in situations}
     if len(actions) == len({role for role, _ in actions}):
         raise ValueError("balanced pairs need situations of one role with at least two different right actions")
+    kin: dict[tuple[str, str], list[tuple[Prompt, Reply]]] = {}
+    for prompt, reply in situations:
+        kin.setdefault((prompt.role, reply.action.split(" ", 1)[0]), []).append((prompt, reply))
+    kin = {key: found for key, found in kin.items() if len({reply.action for _, reply in found}) > 1}
+    alike = [(one, key) for key, found in kin.items() for one in found]
     pairs: list[Pair] = []
     while len(pairs) < count - 1:
-        (one, right), (other, wrong) = random.choice(situations), random.choice(situations)
+        if alike and random.random() < alike_share:
+            (one, right), key = random.choice(alike)
+            other, wrong = random.choice(kin[key])
+        else:
+            (one, right), (other, wrong) = random.choice(situations), random.choice(situations)
         if right.action == wrong.action or one.role != other.role:
             continue
         if random.random() < plain_share:

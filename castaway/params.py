@@ -103,6 +103,8 @@ class DatasetParams(Section):
     """Preference pairs from other episodes, for the reward model's report."""
     plain_share: Fraction
     """Share of the pairs whose answers bear no reasoning, so that the actions themselves are judged."""
+    alike_share: Fraction
+    """Share of the training pairs whose actions begin with the same word, and differ in the details."""
     carelessness: Fraction
     """Share of an ordinary sailor's turns in which it does something aimless."""
 

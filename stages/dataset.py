@@ -50,8 +50,10 @@ def run(context: Context) -> dict[str, Any]:
     held_out_turns = play_scripted(environment, range(other, other + share), ordinary)
     situations = [(prompt, module.expert(prompt)) for prompt, _ in turns]
     held_out = [(prompt, module.expert(prompt)) for prompt, _ in held_out_turns]
-    pairs = balanced_pairs(situations, params.pairs, random, params.plain_share, module.AIMLESS)
-    held_out_pairs = balanced_pairs(held_out, params.held_out_pairs, random, params.plain_share, module.AIMLESS)
+    # Hard pairs are learned from; what is measured is drawn as it comes.
+    plain, aimless = params.plain_share, module.AIMLESS
+    pairs = balanced_pairs(situations, params.pairs, random, plain, aimless, params.alike_share)
+    held_out_pairs = balanced_pairs(held_out, params.held_out_pairs, random, plain, aimless)
     write_rows(context.output / "pairs.jsonl", pairs)
     write_rows(context.output / "held_out_pairs.jsonl", held_out_pairs)
 

@@ -94,6 +94,10 @@ class Rules(Protocol):
         """The legal action nearest to what somebody who wrote `text` may have meant; any string is accepted."""
         ...
 
+    def reason(self, observation: Any, action: str) -> str:
+        """What a player may give as its reason for a legal action: a few words on one line, never empty."""
+        ...
+
     def blunder(self, observation: Any, action: str) -> str:
         """One sentence on why a legal action is a strategic mistake on what the agent knows, or empty."""
         ...

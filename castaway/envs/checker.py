@@ -143,6 +143,8 @@ def _look_closely(environment: TextEnvironment, prompts: Sequence[Prompt], turn:
         for action in legal:
             _demand(rules.refusal(seen, action) is None, f"the legal action {action!r} is refused in {where}")
             _demand(isinstance(rules.blunder(seen, action), str), f"blunder says no text about {action!r} in {where}")
+            reason = rules.reason(seen, action)
+            _demand(bool(reason.strip()) and "\n" not in reason, f"reason gives no line for {action!r} in {where}")
         for text in [*NONSENSE, *legal[:2], _garbled(legal[-1], turn)]:
             fixed = rules.repair(seen, text)
             _demand(

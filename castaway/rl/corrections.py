@@ -30,9 +30,10 @@ class Correction:
 
 
 def correct(turn: Turn) -> Correction:
-    """The correction of an invalid turn: the student's reasoning, if it gave one, with the teacher's action.
+    """The correction of an invalid turn: the teacher's action, under the student's reasoning where that stands.
 
-    What the student reasoned may have led to the wrong action; so it is not learned, only what follows from it is.
+    Reasoning that stands is read and not learned. Reasoning that led to something impossible is replaced by the
+    teacher's: kept above another action, it would teach that the one follows from the other.
 
     Raises:
         ValueError: the turn is valid, or the correction does not read back as the teacher's action.
@@ -40,11 +41,11 @@ def correct(turn: Turn) -> Correction:
     if turn.valid:
         raise ValueError("a valid turn has no correction")
     reply = parse_reply(turn.text)
-    reasoning = reply.reasoning.strip()
-    target = str(Reply(reasoning or "I answer in the typed form.", turn.action))
+    own = reply.reasoning.strip()
+    target = str(Reply(turn.reasoning or own or "I answer in the typed form.", turn.action))
     if parse_reply(target).action != turn.action:
         raise ValueError(f"the correction {target!r} does not read back as {turn.action!r}")
-    kept = f"REASONING: {reasoning}" if reasoning else ""
+    kept = f"REASONING: {own}" if own and not turn.reasoning else ""
     if kept and reply.action:
         kept += "\nACTION:"
     return Correction(turn.messages, turn.text, target, kept, turn.critique, turn.penalty)

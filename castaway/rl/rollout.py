@@ -57,6 +57,7 @@ class Table:
                     verdict.valid,
                     verdict.penalty,
                     verdict.critique,
+                    reasoning=verdict.reasoning,
                 )
             )
         self.played.append({prompt.agent: verdict.action for prompt, verdict in zip(prompts, verdicts, strict=True)})
@@ -142,8 +143,8 @@ def _as_it_stands(environment: TextEnvironment, attempt: Attempt) -> Verdict:
     action = parse_reply(attempt.text).action
     refusal = environment.rules.refusal(attempt.prompt.observation, action)
     if refusal:
-        return Verdict(False, environment.idle, 0.0, refusal.sentence, "none")
-    return Verdict(True, action, 0.0, "", "none")
+        return Verdict(False, environment.idle, 0.0, refusal.sentence, "", "none")
+    return Verdict(True, action, 0.0, "", "", "none")
 
 
 def _moment(

@@ -28,6 +28,8 @@ class Turn:
     critique: str = ""
     reward: float = 0.0
     """Paid by the environment from this turn until the agent's next one."""
+    reasoning: str = ""
+    """The teacher's, where the student's does not stand."""
 
 
 @dataclass(slots=True)

@@ -46,6 +46,8 @@ class Verdict:
     """0 for a good move down to -5 for gibberish."""
     critique: str
     """One sentence on what is wrong, or empty."""
+    reasoning: str
+    """What to reason instead, where the student's reasoning is missing or led astray; empty where it stands."""
     source: str
     """Who judged: `rules`, or the name of a model."""
 

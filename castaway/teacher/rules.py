@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from castaway.chat import parse_reply
+from castaway.chat import Reply, parse_reply
 from castaway.envs.base import RefusalKind, Rules
 from castaway.teacher.base import Attempt, Verdict
 
@@ -37,24 +37,26 @@ class RulesTeacher:
         reply = parse_reply(attempt.text)
         observation = attempt.prompt.observation
         if not reply.action:
-            return self._without_action(attempt)
+            return self._without_action(attempt, reply)
         refusal = self._rules.refusal(observation, reply.action)
         if refusal:
             action = self._rules.repair(observation, reply.action)
-            return Verdict(False, action, PENALTIES[refusal.kind], refusal.sentence, "rules")
+            # Who only mistyped knew what it wanted; who wanted the impossible reasoned wrongly.
+            stands = reply.reasoning and refusal.kind in ("form", "verb")
+            reasoning = "" if stands else self._rules.reason(observation, action)
+            return Verdict(False, action, PENALTIES[refusal.kind], refusal.sentence, reasoning, "rules")
         blunder = self._rules.blunder(observation, reply.action)
         if blunder:
-            return Verdict(True, reply.action, BLUNDER, blunder, "rules")
+            return Verdict(True, reply.action, BLUNDER, blunder, "", "rules")
         if not reply.reasoning:
-            return Verdict(True, reply.action, NO_REASONING, "The REASONING line is missing.", "rules")
-        return Verdict(True, reply.action, 0.0, "", "rules")
+            return Verdict(True, reply.action, NO_REASONING, "The REASONING line is missing.", "", "rules")
+        return Verdict(True, reply.action, 0.0, "", "", "rules")
 
-    def _without_action(self, attempt: Attempt) -> Verdict:
+    def _without_action(self, attempt: Attempt, reply: Reply) -> Verdict:
         """No ACTION line: the whole text is searched for a meaning; without a word in it, it is gibberish."""
-        action = self._rules.repair(attempt.prompt.observation, attempt.text)
+        observation = attempt.prompt.observation
+        action = self._rules.repair(observation, attempt.text)
         letters = sum(letter.isascii() and (letter.isalpha() or letter.isspace()) for letter in attempt.text)
-        readable = letters * 2 > len(attempt.text)
-        penalty = NO_ACTION if readable else GIBBERISH
-        return Verdict(
-            False, action, penalty, "The answer has no line that begins with ACTION: and an action.", "rules"
-        )
+        penalty = NO_ACTION if letters * 2 > len(attempt.text) else GIBBERISH
+        critique = "The answer has no line that begins with ACTION: and an action."
+        return Verdict(False, action, penalty, critique, self._rules.reason(observation, action), "rules")

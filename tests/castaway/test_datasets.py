@@ -65,6 +65,18 @@ def test_plain_pairs_bear_the_same_reasoning() -> None:
     }
 
 
+@given(st.integers())
+@settings(deadline=None, max_examples=20)
+def test_pairs_of_like_actions_are_as_balanced(seed: int) -> None:
+    actions = ["WAIT", "MOVE EAST", "MOVE WEST", "MOVE EAST", "EAT apple", "WAIT"]
+    situations = [situation(number, action) for number, action in enumerate(actions)]
+    pairs = balanced_pairs(situations, 40, Random(seed), 0.0, "", alike_share=1.0)
+    assert {pair.chosen for pair in pairs} == {str(Reply("aim", f"MOVE {way}")) for way in ("EAST", "WEST")}
+    assert Counter(pair.chosen for pair in pairs) == Counter(pair.rejected for pair in pairs)
+    different = [situation(0, "WAIT"), situation(1, "EAT apple")]
+    assert len(balanced_pairs(different, 4, Random(seed), 0.0, "", alike_share=1.0)) == 4
+
+
 def test_roles_with_one_action_each_give_no_pairs() -> None:
     with pytest.raises(ValueError, match="of one role"):
         balanced_pairs([situation(0, "WAIT"), situation(1, "POISON Eve", "traitor")], 4, Random(0), 0.0, "")

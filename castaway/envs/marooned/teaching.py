@@ -7,8 +7,10 @@ from difflib import SequenceMatcher
 
 from castaway.envs.base import Refusal
 from castaway.envs.marooned.actions import DIRECTIONS, FORMS, Action, parse_action
+from castaway.envs.marooned.compact import heading, next_pile
 from castaway.envs.marooned.conduct import legal_actions, read, refuse
 from castaway.envs.marooned.observation import Observation, SeenPile
+from castaway.envs.marooned.scripted import AIMLESS, REST
 from castaway.envs.marooned.state import Place
 
 SYNONYMS = {
@@ -33,6 +35,17 @@ SYNONYMS = {
 _TYPED = re.compile(rf"(?<![A-Za-z_])(?:{'|'.join(sorted(FORMS, key=len, reverse=True))})(?![A-Za-z_])")
 """A verb as typed, standing alone."""
 _LONGEST_WORD = 24
+_AIMS = {
+    "GATHER": "{} here",
+    "DEPOSIT": "store",
+    "BUILD": "ready",
+    "EAT": "hungry",
+    "SABOTAGE": "unseen",
+    "FRAME": "blame",
+    "VOTE": "suspect {}",
+    "CALL_VOTE": "suspect {}",
+}
+"""What scripted sailors give as their reason for a verb; `{}` is its first argument."""
 
 
 class MaroonedRules:
@@ -63,6 +76,14 @@ class MaroonedRules:
         wanted = " ".join([verb, *upper[1:]])
         return max(pool, key=lambda action: SequenceMatcher(None, action.upper(), wanted, autojunk=False).ratio())
 
+    def reason(self, observation: Observation, action: str) -> str:
+        """The aim that a scripted sailor would give."""
+        parsed = parse_action(action)
+        verb, argument = (parsed.verb, parsed.arguments[0] if parsed.arguments else "") if parsed else ("", "")
+        if verb == "MOVE":
+            return _aim_of_a_step(observation, argument)
+        return _AIMS[verb].format(argument) if verb in _AIMS else REST.aim
+
     def blunder(self, observation: Observation, action: str) -> str:
         """Legal, but against the sailor's own interest on what it knows."""
         parsed = parse_action(action)
@@ -74,6 +95,14 @@ class MaroonedRules:
         if parsed.verb == "EAT" and observation.energy >= observation.scenario.energy.most and observation.ate:
             return "You have eaten today and your energy is full."
         return ""
+
+
+def _aim_of_a_step(observation: Observation, direction: str) -> str:
+    """Toward the camp, or toward what is needed next, or nowhere in particular."""
+    pile = next_pile(observation)
+    goals = [("camp", observation.camp), *([(pile.id, pile.place)] if pile else [])]
+    named = [name for name, place in goals if heading(observation.place, place) == direction]
+    return f"{named[0]} {direction}" if named else AIMLESS
 
 
 def _words(text: str) -> list[str]:

@@ -37,6 +37,9 @@ class CountRules:
     def repair(self, observation: Any, text: str) -> str:
         return text if self.refusal(observation, text) is None else "PASS"
 
+    def reason(self, observation: Any, action: str) -> str:
+        return "why not"
+
     def blunder(self, observation: Any, action: str) -> str:
         return ""
 
@@ -227,6 +230,11 @@ class Echo(CountRules):
         return text
 
 
+class NoReason(CountRules):
+    def reason(self, observation: Any, action: str) -> str:
+        return " "
+
+
 BROKEN = [
     (Endless, "an idle episode 0 of seat 'north' does not end within 20000 steps"),
     (SilentStart, "nobody is prompted though episode 0 of seat 'north' is not done"),
@@ -248,6 +256,7 @@ BROKEN = [
     (with_rules(NoneLegal()), "legal_actions is empty"),
     (with_rules(LegalButRefused()), "the legal action 'ADD 3' is refused"),
     (with_rules(NoIdleness()), "the idle action is refused"),
+    (with_rules(NoReason()), "reason gives no line for 'ADD 1'"),
     (with_rules(Echo()), "repair makes the illegal '' of ''"),
 ]
 

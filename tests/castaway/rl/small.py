@@ -61,6 +61,9 @@ class AnyText:
     def repair(self, observation: Any, text: str) -> str:
         return "LEFT"
 
+    def reason(self, observation: Any, action: str) -> str:
+        return "b"
+
     def blunder(self, observation: Any, action: str) -> str:
         return ""
 

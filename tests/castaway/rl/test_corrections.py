@@ -1,5 +1,6 @@
 """A correction reads back as the action that the teacher meant, for every action there is."""
 
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -79,6 +80,12 @@ def test_what_the_teacher_meant_is_what_the_correction_teaches(seed: int) -> Non
                 "I answer in the typed form.", verdict.action
             )
             assert verdict.action.split(" ", 1)[0] in (legal.split(" ", 1)[0], "MOVE")
+
+
+def test_the_teachers_reasoning_replaces_what_led_astray() -> None:
+    astray = replace(turn("REASONING: ready\nACTION: BUILD hull", "MOVE EAST"), reasoning="camp EAST")
+    correction = correct(astray)
+    assert (correction.target, correction.kept) == ("REASONING: camp EAST\nACTION: MOVE EAST", "")
 
 
 def test_the_students_reasoning_is_kept() -> None:

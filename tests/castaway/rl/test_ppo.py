@@ -123,7 +123,7 @@ def test_corrections_are_collected_and_learned_from(taught: tuple[ActorCritic, P
     assert first["corrections"] + second["corrections"] == len(ppo.corrections) > 0
     assert {correction.target for correction in ppo.corrections} <= {
         LEFT,
-        "REASONING: I answer in the typed form.\nACTION: LEFT",
+        "REASONING: b\nACTION: LEFT",  # the teacher's reason
     }
     assert "sft_loss" not in first and second["sft_loss"] > 0 and ppo.fresh == []
 

@@ -113,6 +113,33 @@ def test_good_minor_and_foolish_moves_are_executed_as_they_are() -> None:
     assert rash.valid and -3 <= rash.penalty <= -2 and rash.critique == "No evidence names Eve."
 
 
+@pytest.mark.parametrize(
+    ("text", "reasoning"),
+    [
+        ("REASONING: to the east\nACTION: MOVING EAST", ""),  # mistyped: the reason stands
+        ("REASONING: a short cut\nACTION: MOVE NORTHEAST", ""),
+        ("REASONING: ready\nACTION: BUILD hull", "camp EAST"),  # not possible: the reason was wrong
+        ("ACTION: MOVING EAST", "camp EAST"),  # no reason was given
+        ("I will MOVE WEST", "wander"),
+        ("REASONING: a good move\nACTION: MOVE EAST", ""),
+        ("@@@", "rest"),
+    ],
+)
+def test_reasoning_is_offered_where_the_students_does_not_stand(text: str, reasoning: str) -> None:
+    assert judge(prompt_at(), text).reasoning == reasoning
+
+
+@given(st.integers(0, 10**6))
+@settings(deadline=None, max_examples=20)
+def test_there_is_a_reason_for_every_legal_action(seed: int) -> None:
+    table = Table("skiff", seed)
+    for sailor in table.world.living:
+        observation = table.observation(sailor.name)
+        for action in RULES.legal_actions(observation):
+            reason = RULES.reason(observation, action)
+            assert reason.strip() and "\n" not in reason and len(reason) < 40
+
+
 def test_a_refusal_is_quoted() -> None:
     verdict = judge(prompt_at("morning"), "REASONING: so\nACTION: MOVE EAST")
     assert verdict.critique == "MOVE is not possible in the morning."

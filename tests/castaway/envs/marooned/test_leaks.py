@@ -43,6 +43,7 @@ def seen_by(world: World, sailor: Sailor) -> list[str]:
         *legal_actions(observation),
         *(f"{rules.refusal(observation, text)} {rules.repair(observation, text)}" for text in asked),
         *(rules.blunder(observation, text) for text in asked),
+        *(rules.reason(observation, text) for text in rules.legal_actions(observation)),
     ]
 
 

@@ -1,0 +1,55 @@
+"""How the cost of a turn grows: with the episodes side by side, the sailors who speak, and the tokens of a prompt."""
+
+from __future__ import annotations
+
+from random import Random
+
+import torch
+
+from benchmarks.rollouts import NO_STOP, Ours, rollout, untrained
+from benchmarks.timing import clocked
+from castaway.models.policy import new_adapter
+from castaway.params import Params
+from castaway.report import table
+from castaway.rl.actor_critic import ActorCritic, TurnBatch
+from castaway.rl.sampling import SamplingRules, sample_replies
+
+REPLY = 16
+
+
+def growth_tables(params: Params, episodes: list[int], lengths: list[int]) -> str:
+    return "\n\n".join([_by_episodes(params, episodes), _by_length(params, lengths)])
+
+
+def _by_episodes(params: Params, counts: list[int]) -> str:
+    tokenizer, model = untrained(params)
+    rows = []
+    for count in counts:
+        for seat, sailors in (("traitor", 1), ("crew", 4), ("all", 5)):
+            game = rollout(params, Ours(model, tokenizer, params), count)
+            game._draw = lambda draw=game._draw, seat=seat: (draw()[0], seat)  # type: ignore[misc]
+            seconds = clocked(lambda game=game: game.play(1)).wall
+            turns = 2 * count * sailors
+            rows.append([str(count), str(sailors), f"{turns / seconds:,.0f}", f"{1000 * seconds / turns:.2f}"])
+    head = f"Rollouts of {params.marooned.scenario}, {params.ppo.max_new_tokens} new tokens a turn, two rounds."
+    return f"{head}\n\n{table(['episodes', 'sailors', 'turns/s', 'ms a turn'], rows)}"
+
+
+def _by_length(params: Params, lengths: list[int]) -> str:
+    """Sampling and updating turns of random tokens; the number of turns shrinks as they grow."""
+    tokenizer, model = untrained(params)
+    model.config.max_position_embeddings = 2 * max(lengths)
+    actor, random = ActorCritic(new_adapter(model, params.ppo.lora)), Random(0)
+    generator = torch.Generator().manual_seed(0)
+    rules = SamplingRules(1.0, REPLY, NO_STOP, tokenizer.pad_token_id)
+    rows = []
+    for length in lengths:
+        turns = max(1, 8192 // length)
+        prompts = [[random.randrange(8, len(tokenizer)) for _ in range(length)] for _ in range(turns)]
+        sampling = clocked(lambda prompts=prompts: sample_replies(actor, prompts, rules, generator)).wall
+        batch = TurnBatch.of([(prompt, prompt[:REPLY]) for prompt in prompts])
+        training = clocked(lambda batch=batch: actor.score(batch, 1.0).logprobs.sum().backward()).wall
+        tokens = turns * (length + REPLY)
+        rows.append([str(length), str(turns), f"{tokens / sampling:,.0f}", f"{tokens / training:,.0f}"])
+    head = f"Prompts of random tokens, {REPLY} new tokens each; an update is one forward and one backward pass."
+    return f"{head}\n\n{table(['prompt tokens', 'turns', 'sampling tokens/s', 'update tokens/s'], rows)}"

@@ -1,0 +1,209 @@
+"""Our PPO step against the last one that TRL had, on the same model, prompts, sizes and threads.
+
+TRL trains a critic that is a second model; ours has its value head on the policy's trunk. So ours is measured twice: as
+it trains, and with a second model as its critic, fully trained, which is the same work as TRL's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from time import perf_counter, process_time
+from typing import Any
+
+import torch
+from peft import get_peft_model
+
+from benchmarks.shapes import PAD, Shape
+from castaway.envs.base import Message, Outcome, Prompt, TextEnvironment
+from castaway.models.reward import RewardScorer, Scale
+from castaway.models.tiny import train_tokenizer
+from castaway.params import Params
+from castaway.report import table
+from castaway.rl.actor_critic import ActorCritic, Scores, TurnBatch
+from castaway.rl.ppo import PpoTrainer
+from castaway.rl.rollout import Answer
+from castaway.rl.sampling import SamplingRules, sample_replies
+from castaway.teacher.base import Attempt, Verdict
+
+ROOT = Path(__file__).parents[1]
+PEER = ROOT / ".bench" / "trl-1.12.0"
+NO_STOP = -1
+WARM_UP = 2
+
+Seconds = list[tuple[float, float]]
+"""Wall and CPU seconds of each batch."""
+
+
+def step_table(params: Params, shape: Shape, rounds: int) -> str:
+    """Ours and TRL's, medians of `rounds` batches after two that warm up."""
+    ways: dict[str, Callable[[int], Seconds]] = {
+        "TRL 1.12.0 PPO, a second model as critic": lambda batches: theirs(shape, batches),
+        "ours, a second model as critic": lambda batches: ours(params, shape, batches, separate=True),
+        "ours, as it trains: value head on the policy's trunk": lambda batches: ours(params, shape, batches),
+    }
+    found = {name: way(WARM_UP + rounds)[WARM_UP:] for name, way in ways.items()}
+    wall, cpu = ({name: median(row[kind] for row in rows) for name, rows in found.items()} for kind in (0, 1))
+    slowest = next(iter(wall))
+    rows = [[name, f"{wall[name]:.2f}", f"{cpu[name]:.2f}", f"{wall[slowest] / wall[name]:.2f}"] for name in found]
+    head = (
+        f"{shape.turns} turns of {shape.prompt} + {shape.reply} tokens, {shape.epochs} epochs of one minibatch, a "
+        f"Llama of width {shape.hidden} and {shape.layers} layers under LoRA, a reward model of the same size, "
+        f"{shape.threads} thread(s); medians of {rounds}."
+    )
+    return f"{head}\n\n{table(['PPO step', 'seconds', 'CPU seconds', 'times the first'], rows)}"
+
+
+def theirs(shape: Shape, batches: int) -> Seconds:
+    """TRL's, in a process of its own."""
+    path = os.pathsep.join([str(PEER), str(ROOT)])
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.peer_trl", json.dumps(shape.fields()), str(batches)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": path, "TRL_EXPERIMENTAL_SILENCE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise RuntimeError(f"TRL's PPO failed: {done.stderr[-2000:]}")
+    rows: Seconds = [tuple(row) for row in json.loads(done.stdout.splitlines()[-1])]
+    return rows
+
+
+def ours(params: Params, shape: Shape, batches: int, separate: bool = False) -> Seconds:
+    trainer = our_trainer(params, shape, batches, separate)
+    found: Seconds = []
+    for _ in range(batches):
+        began = perf_counter(), process_time()
+        trainer.step()
+        found.append((perf_counter() - began[0], process_time() - began[1]))
+    return found
+
+
+def our_trainer(params: Params, shape: Shape, batches: int, separate: bool = False) -> PpoTrainer:
+    """Our trainer on one-turn episodes whose prompts are given as tokens."""
+    torch.set_num_threads(shape.threads)
+    policy = get_peft_model(shape.policy(), shape.lora())
+    actor = WithCritic(policy, shape.scalar_model(2)) if separate else ActorCritic(policy)
+    settings = params.ppo.model_copy(
+        update={
+            "episodes_per_step": shape.turns,
+            "traitor_share": 0.0,
+            "minibatch_turns": shape.turns,
+            "epochs": shape.epochs,
+            "steps": batches,
+            "temperature": 1.0,
+            "max_new_tokens": shape.reply,
+            "sft_interval": 10**6,
+        }
+    )
+    prompts = iter(shape.prompts(batches))
+    scorer = TokenScorer(shape.scalar_model(1))
+    trainer = PpoTrainer(
+        actor, train_tokenizer(["nothing"], 300), lambda: OneTurn(prompts), AnythingGoes(), scorer, settings, seed=0
+    )
+    trainer._speaker = TokenSpeaker(actor, shape, trainer.generator)  # type: ignore[assignment]
+    return trainer
+
+
+class OneTurn(TextEnvironment):
+    """Shows the next prompt of a list and pays one; tokens are written as numbers."""
+
+    name, agents, seats, idle = "one turn", ("student",), ("crew",), "0"
+    rules: Any = None
+
+    def __init__(self, prompts: Iterator[list[int]]) -> None:
+        self._prompts = prompts
+
+    def reset(self, task_id: int, seat: str) -> None:
+        self._row, self._done = next(self._prompts), False
+
+    def prompts(self) -> tuple[Prompt, ...]:
+        if self._done:
+            return ()
+        messages = ({"role": "user", "content": " ".join(map(str, self._row))},)
+        return (Prompt("student", "student", messages, self._row),)
+
+    def step(self, actions: Mapping[str, str]) -> dict[str, float]:
+        self._done = True
+        return {"student": 1.0}
+
+    @property
+    def done(self) -> bool:
+        return self._done
+
+    def outcome(self) -> Outcome:
+        return Outcome(True, "asked and answered")
+
+    def snapshot(self) -> dict[str, Any]:
+        return {}
+
+
+class AnythingGoes:
+    """A teacher without an opinion."""
+
+    def judge(self, attempts: Sequence[Attempt]) -> list[Verdict]:
+        return [Verdict(True, attempt.text, 0.0, "", "", "none") for attempt in attempts]
+
+
+class TokenSpeaker:
+    """Draws exactly `reply` tokens for prompts that are given as tokens."""
+
+    def __init__(self, actor: ActorCritic, shape: Shape, generator: torch.Generator) -> None:
+        self._actor, self._generator = actor, generator
+        self._rules = SamplingRules(1.0, shape.reply, NO_STOP, PAD)
+
+    def __call__(self, prompts: Sequence[Prompt]) -> list[Answer]:
+        rows = [prompt.observation for prompt in prompts]
+        samples = sample_replies(self._actor, rows, self._rules, self._generator)
+        values = [sample.values for sample in samples]
+        if isinstance(self._actor, WithCritic):
+            pairs = [(row, sample.tokens) for row, sample in zip(rows, samples, strict=True)]
+            with torch.inference_mode():
+                values = self._actor.critic_values(TurnBatch.of(pairs)).tolist()
+        return [
+            Answer(" ".join(map(str, sample.tokens)), row, sample.tokens, sample.logprobs, value)
+            for row, sample, value in zip(rows, samples, values, strict=True)
+        ]
+
+
+class TokenScorer:
+    """Our reward model, given tokens that are written as numbers."""
+
+    def __init__(self, model: Any) -> None:
+        self._scorer = RewardScorer(model, train_tokenizer(["nothing"], 300), Scale(0.0, 1.0))
+
+    def score(self, situations: Sequence[tuple[Sequence[Message], str]]) -> list[float]:
+        texts = [f"{messages[0]['content']} {text}" for messages, text in situations]
+        return self._scorer.raw([[int(word) for word in text.split()] for text in texts])
+
+
+class WithCritic(ActorCritic):
+    """An actor whose critic is a second model, all of whose weights are trained."""
+
+    def __init__(self, policy: Any, critic: Any) -> None:
+        super().__init__(policy)
+        self.value_head = critic
+
+    def values(self, hidden: torch.Tensor) -> torch.Tensor:
+        """While tokens are drawn nothing is valued: one pass afterwards is cheaper."""
+        return hidden.new_zeros(hidden.shape[:-1])
+
+    def critic_values(self, batch: TurnBatch) -> torch.Tensor:
+        critic: Any = self.value_head
+        hidden = critic.model(input_ids=batch.tokens).last_hidden_state
+        rows = torch.arange(len(hidden))[:, None]
+        values: torch.Tensor = critic.score(hidden[rows, batch.before_reply]).squeeze(-1)
+        return values
+
+    def score(self, batch: TurnBatch, temperature: float, *, value_head_only: bool = False) -> Scores:
+        scores = super().score(batch, temperature)
+        # The reference pass needs no values; TRL leaves them out there as well.
+        values = self.critic_values(batch) if torch.is_grad_enabled() else scores.values
+        return Scores(scores.logprobs, scores.entropy, values * batch.mask)

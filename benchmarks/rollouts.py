@@ -1,0 +1,128 @@
+"""Multi-turn rollouts: ours against `generate` of transformers, turn by turn and in batches, in the same games.
+
+All three play the same episodes through the same rollout, environment and teacher; only who draws the replies differs.
+The model is untrained and draws exactly as many tokens a turn as `ppo.max_new_tokens` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+from typing import Any
+
+import torch
+
+from benchmarks.timing import timed
+from castaway.envs.base import Prompt
+from castaway.envs.registry import make_environment
+from castaway.models.tiny import new_model, train_tokenizer
+from castaway.models.tokens import pad_left, prompt_tokens
+from castaway.params import Params
+from castaway.report import table
+from castaway.rl.actor_critic import ActorCritic
+from castaway.rl.continuing import ContinuingRollout
+from castaway.rl.rollout import Answer, Speaker
+from castaway.rl.sampling import SamplingRules, sample_replies
+from castaway.teacher.rules import RulesTeacher
+
+NO_STOP = -1
+
+
+def rollout_table(params: Params, episodes: int, rounds: int) -> str:
+    """Turns a second with so many episodes side by side, medians of `rounds`."""
+    tokenizer, model = untrained(params)
+    speakers: dict[str, Speaker] = {
+        "`generate`, turn by turn": Generate(model, tokenizer, params, batched=False),
+        "`generate`, one batch a round": Generate(model, tokenizer, params, batched=True),
+        "ours, with values and log-probabilities": Ours(model, tokenizer, params),
+    }
+    turns = {name: 0 for name in speakers}
+
+    def play(name: str) -> None:
+        harvest = rollout(params, speakers[name], episodes).play(1)
+        turns[name] = (
+            sum(len(trajectory.turns) for trajectory in harvest.trajectories) * 2
+        )  # one waits, one is complete
+
+    seconds = timed({name: lambda name=name: play(name) for name in speakers}, rounds)
+    speeds = {name: turns[name] / seconds[name].wall for name in speakers}
+    slowest = next(iter(speeds.values()))
+    rows = [
+        [name, f"{speed:,.0f}", f"{seconds[name].cpu / turns[name] * 1000:.2f}", f"{speed / slowest:.1f}"]
+        for name, speed in speeds.items()
+    ]
+    head = (
+        f"{episodes} episodes of {params.marooned.scenario}, {params.ppo.max_new_tokens} new tokens a turn, "
+        f"environment and teacher included; medians of {rounds}."
+    )
+    return f"{head}\n\n{table(['rollout', 'turns/s', 'CPU ms a turn', 'times the first'], rows)}"
+
+
+def untrained(params: Params) -> tuple[Any, Any]:
+    """The tiny model before training, and a tokenizer of the game's words."""
+    environment = make_environment(params, "marooned")
+    environment.reset(0, "all")
+    texts = [message["content"] for prompt in environment.prompts() for message in prompt.messages]
+    tokenizer = train_tokenizer(texts, params.base.vocabulary)
+    torch.manual_seed(params.seed)
+    model: Any = new_model(params.base, tokenizer).eval()
+    model.generation_config.eos_token_id = None
+    return tokenizer, model
+
+
+def rollout(params: Params, speaker: Speaker, episodes: int) -> ContinuingRollout:
+    ids = count()
+    environment = make_environment(params, "marooned")
+    return ContinuingRollout(
+        lambda: make_environment(params, "marooned"),
+        lambda: (next(ids), "crew"),
+        speaker,
+        RulesTeacher(environment.rules),
+        episodes,
+    )
+
+
+class Generate:
+    """Draws with `generate`; it gives neither values nor log-probabilities."""
+
+    def __init__(self, model: Any, tokenizer: Any, params: Params, batched: bool) -> None:
+        self._model, self._tokenizer, self._batched = model, tokenizer, batched
+        self._length = params.ppo.max_new_tokens
+
+    def __call__(self, prompts: Sequence[Prompt]) -> list[Answer]:
+        rows = [prompt_tokens(self._tokenizer, prompt.messages) for prompt in prompts]
+        batches = [rows] if self._batched else [[row] for row in rows]
+        return [answer for batch in batches for answer in self._draw(batch)]
+
+    def _draw(self, rows: list[list[int]]) -> list[Answer]:
+        tokens, mask = pad_left(rows, self._tokenizer.pad_token_id)
+        drawn = self._model.generate(
+            input_ids=tokens,
+            attention_mask=mask,
+            do_sample=True,
+            top_k=0,
+            max_new_tokens=self._length,
+            pad_token_id=self._tokenizer.pad_token_id,
+        )[:, tokens.shape[1] :].tolist()
+        nothing = [0.0] * self._length
+        return [
+            Answer(self._tokenizer.decode(reply), row, reply, nothing, nothing)
+            for row, reply in zip(rows, drawn, strict=True)
+        ]
+
+
+class Ours:
+    """Draws with our sampler."""
+
+    def __init__(self, model: Any, tokenizer: Any, params: Params) -> None:
+        self._actor, self._tokenizer = ActorCritic(model), tokenizer
+        self._rules = SamplingRules(1.0, params.ppo.max_new_tokens, NO_STOP, tokenizer.pad_token_id)
+        self._generator = torch.Generator().manual_seed(params.seed)
+
+    def __call__(self, prompts: Sequence[Prompt]) -> list[Answer]:
+        rows = [prompt_tokens(self._tokenizer, prompt.messages) for prompt in prompts]
+        samples = sample_replies(self._actor, rows, self._rules, self._generator)
+        return [
+            Answer(self._tokenizer.decode(sample.tokens), row, sample.tokens, sample.logprobs, sample.values)
+            for row, sample in zip(rows, samples, strict=True)
+        ]

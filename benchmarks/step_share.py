@@ -1,0 +1,99 @@
+"""Where the seconds of a PPO step go: the real step, in the real game, with clocks around what the model does."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import perf_counter
+from typing import Any
+
+import torch
+
+from benchmarks.rollouts import untrained
+from castaway.envs.registry import make_environment
+from castaway.models.policy import new_adapter
+from castaway.models.reward import RewardScorer, Scale
+from castaway.params import Params
+from castaway.report import table
+from castaway.rl import speaker
+from castaway.rl.actor_critic import ActorCritic
+from castaway.rl.ppo import PpoTrainer
+from castaway.teacher.rules import RulesTeacher
+
+PARTS = ("token sampling", "forward passes", "backward passes", "optimiser", "everything else")
+
+
+def share_table(params: Params, turns: int, rounds: int) -> str:
+    """Seconds and shares of `rounds` steps of so many turns, after one that warms up."""
+    trainer = trainer_of(params, turns)
+    trainer.step()
+    spent: dict[str, float] = dict.fromkeys(PARTS, 0.0)
+    began = perf_counter()
+    tokens = 0
+    with clocks(spent):
+        for _ in range(rounds):
+            tokens += int(trainer.step()["turns"])
+    whole = perf_counter() - began
+    spent["everything else"] = whole - sum(spent.values())
+    rows = [[part, f"{seconds / rounds:.2f}", f"{100 * seconds / whole:.1f} %"] for part, seconds in spent.items()]
+    rows.append(["the step", f"{whole / rounds:.2f}", "100.0 %"])
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    head = (
+        f"{params.marooned.scenario}, {tokens // rounds} turns a step in {params.ppo.episodes_per_step} episodes, "
+        f"{params.ppo.epochs} epochs, the tiny model and a reward model of its size; means of {rounds} steps. "
+        f"Peak memory of the process: {peak:.2f} GiB."
+    )
+    return f"{head}\n\n{table(['part', 'seconds', 'share'], rows)}"
+
+
+def trainer_of(params: Params, turns: int) -> PpoTrainer:
+    """The trainer as the stage makes it, on an untrained model."""
+    from transformers import LlamaForSequenceClassification
+
+    tokenizer, model = untrained(params)
+    model.generation_config.eos_token_id = tokenizer.eos_token_id
+    config = model.config
+    config.num_labels = 1
+    scorer = RewardScorer(LlamaForSequenceClassification(config), tokenizer, Scale(0.0, 1.0))
+    settings = params.ppo.model_copy(update={"turns_per_step": turns, "sft_interval": 10**6})
+    return PpoTrainer(
+        ActorCritic(new_adapter(model, settings.lora)),
+        tokenizer,
+        lambda: make_environment(params, "marooned"),
+        RulesTeacher(make_environment(params, "marooned").rules),
+        scorer,
+        settings,
+        params.seed,
+    )
+
+
+@contextmanager
+def clocks(spent: dict[str, float]) -> Iterator[None]:
+    """Inside, the parts of a step add their seconds to `spent`."""
+    places: list[tuple[Any, str, str]] = [
+        (speaker, "sample_replies", "token sampling"),
+        (ActorCritic, "score", "forward passes"),
+        (RewardScorer, "raw", "forward passes"),
+        (torch.Tensor, "backward", "backward passes"),
+        (torch.optim.AdamW, "step", "optimiser"),
+    ]
+    originals = [getattr(owner, name) for owner, name, _ in places]
+    for (owner, name, part), original in zip(places, originals, strict=True):
+        setattr(owner, name, _clocked(original, part, spent))
+    try:
+        yield
+    finally:
+        for (owner, name, _), original in zip(places, originals, strict=True):
+            setattr(owner, name, original)
+
+
+def _clocked(original: Callable[..., Any], part: str, spent: dict[str, float]) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        began = perf_counter()
+        try:
+            return original(*args, **kwargs)
+        finally:
+            spent[part] += perf_counter() - began
+
+    return call
