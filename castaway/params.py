@@ -182,6 +182,8 @@ class PpoParams(Section):
     """... if at least this many corrections are waiting."""
     sft_learning_rate: Positive
     checkpoint_interval: PositiveInteger
+    processes: PositiveInteger
+    """How many processes train together, each on its share of the episodes; on GPUs, one for each."""
     lora: LoraParams
 
     @model_validator(mode="after")

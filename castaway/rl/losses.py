@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 
 
@@ -65,13 +67,21 @@ def clipped_value_loss(
     return 0.5 * masked_mean(torch.maximum((values - returns) ** 2, (clipped - returns) ** 2), mask)
 
 
-def normalise(values: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def normalise(
+    values: torch.Tensor, mask: torch.Tensor, total: Callable[[torch.Tensor], torch.Tensor] = lambda part: part
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Values with mean 0 and standard deviation 1 over the mask; also that mean and deviation.
 
     With fewer than two values, or all alike, the deviation is taken as 1, so that constant rewards move nothing.
+
+    Args:
+        values: of one dimension.
+        mask: 1.0 where a value counts.
+        total: adds up what several processes hold.
     """
-    mean = masked_mean(values, mask)
-    variance = masked_mean((values - mean) ** 2, mask)
+    count = total(mask.sum()).clamp(min=1.0)
+    mean = total((values * mask).sum()) / count
+    variance = total(((values - mean) ** 2 * mask).sum()) / count
     deviation = variance.sqrt()
     deviation = torch.where(deviation > 1e-6, deviation, torch.ones_like(deviation))
     return (values - mean) / deviation * mask, mean, deviation

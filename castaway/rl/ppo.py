@@ -14,7 +14,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from random import Random
-from statistics import fmean as mean
 from typing import Any, Protocol, TypeVar
 
 import torch
@@ -26,6 +25,7 @@ from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.continuing import ContinuingRollout, Harvest
 from castaway.rl.corrections import Correction, correct, correction_tokens
 from castaway.rl.kl import KlCoefficient
+from castaway.rl.ranks import Ranks
 from castaway.rl.rewards import Lesson, make_lessons
 from castaway.rl.rollout import play_episodes
 from castaway.rl.speaker import ModelSpeaker
@@ -34,6 +34,8 @@ from castaway.rl.update import PolicyUpdate
 from castaway.teacher.base import Teacher
 
 Row = TypeVar("Row")
+STRIDE = 1_000_003
+"""Between the seeds of two processes."""
 
 
 class Scorer(Protocol):
@@ -57,14 +59,17 @@ class PpoTrainer:
         params: PpoParams,
         seed: int,
     ) -> None:
-        """Start at step 0."""
+        """Start at step 0, together with the other processes of the process group, if there is one."""
+        self.ranks = Ranks()
         self.actor = actor
         self.params = params
         self.step_number = 0
         self.tasks = Random(seed)
         self.drawn = 0
         """Episodes that were begun."""
-        self.generator = torch.Generator(device=next(actor.parameters()).device).manual_seed(seed)
+        self.generator = torch.Generator(device=next(actor.parameters()).device).manual_seed(
+            seed + STRIDE * self.ranks.rank
+        )
         self.kl = KlCoefficient(params.kl_coefficient, params.adaptive_kl)
         self.corrections: list[Correction] = []
         self.fresh: list[Correction] = []
@@ -72,16 +77,17 @@ class PpoTrainer:
         self._tokenizer = tokenizer
         self._make, self._teacher, self._scorer = make, teacher, scorer
         self._speaker = ModelSpeaker(actor, tokenizer, params.temperature, params.max_new_tokens, self.generator)
-        self._update = PolicyUpdate(actor, params, self.generator)
-        self._continuing = ContinuingRollout(make, self._draw, self._speaker, teacher, params.episodes_per_step)
+        self._update = PolicyUpdate(actor, params, self.generator, self.ranks)
+        tables = len(self.ranks.share(range(params.episodes_per_step)))
+        self._continuing = ContinuingRollout(make, self._draw_mine, self._speaker, teacher, tables)
 
     def step(self) -> dict[str, float]:
-        """One step; returns its metrics."""
+        """One step; returns its metrics, which are those of all processes."""
         harvest = self._rollout()
         lessons, scores = self._lessons(harvest.trajectories)
         in_loss = self.kl.value if self.params.kl_in == "loss" else 0.0
-        summary = {**_summary(harvest.finished, lessons, scores), "kl_coefficient": self.kl.value}
-        losses = self._update.update(lessons, self.step_number, in_loss)
+        summary = {**_summary(self.ranks, harvest.finished, lessons, scores), "kl_coefficient": self.kl.value}
+        losses = self._update.update(lessons, self._numbers(harvest), self.step_number, in_loss)
         self.kl.adapt(summary["reference_kl"])
         corrected = self._collect(harvest.trajectories)
         self.step_number += 1
@@ -91,7 +97,7 @@ class PpoTrainer:
         return {**summary, **losses, "corrections": float(corrected)}
 
     def state(self) -> dict[str, Any]:
-        """All that a run needs to go on as if it had never stopped."""
+        """All that a run needs to go on as if it had never stopped; every process must ask for it."""
         return {
             "step_number": self.step_number,
             "trained": {name: w.detach().clone() for name, w in self._trained()},
@@ -99,8 +105,8 @@ class PpoTrainer:
             "kl_coefficient": self.kl.value,
             "tasks": self.tasks.getstate(),
             "drawn": self.drawn,
-            "generator": self.generator.get_state(),
-            "games": self._continuing.state(),
+            "generators": self.ranks.gather(self.generator.get_state()),
+            "games": self.ranks.gather(self._continuing.state()),
             "corrections": list(self.corrections),
             "fresh": list(self.fresh),
         }
@@ -118,8 +124,8 @@ class PpoTrainer:
         self.kl.value = state["kl_coefficient"]
         self.tasks.setstate(state["tasks"])
         self.drawn = state["drawn"]
-        self.generator.set_state(state["generator"])
-        self._continuing.load_state(state["games"])
+        self.generator.set_state(state["generators"][self.ranks.rank])
+        self._continuing.load_state(state["games"][self.ranks.rank])
         self.corrections, self.fresh = list(state["corrections"]), list(state["fresh"])
 
     def _trained(self) -> list[tuple[str, torch.nn.Parameter]]:
@@ -134,13 +140,31 @@ class PpoTrainer:
         self.drawn += 1
         return self.tasks.randrange(HELD_OUT_START), "traitor" if place < traitors else "crew"
 
+    def _draw_mine(self) -> tuple[int, str]:
+        """This process's one of the next few draws: so no two processes play the same episode."""
+        return self.ranks.share([self._draw() for _ in range(self.ranks.count)])[0]
+
     def _rollout(self) -> Harvest:
         if self.params.turns_per_step is not None:
-            return self._continuing.play(self.params.turns_per_step)
-        count = self.params.episodes_per_step
-        tasks = [self._draw() for _ in range(count)]
-        episodes = play_episodes(self._make, tasks, self._speaker, self._teacher, parallel=count)
+            return self._continuing.play(-(-self.params.turns_per_step // self.ranks.count))
+        tasks = self.ranks.share([self._draw() for _ in range(self.params.episodes_per_step)])
+        episodes = play_episodes(self._make, tasks, self._speaker, self._teacher, parallel=len(tasks))
         return Harvest([trajectory for episode in episodes for trajectory in episode.trajectories], episodes)
+
+    def _numbers(self, harvest: Harvest) -> list[int]:
+        """What this process's lessons are called: in the order in which one process would have played the episodes."""
+        if self.params.turns_per_step is None:
+            parts = [sum(len(t.turns) for t in episode.trajectories) for episode in harvest.finished]
+        else:
+            parts = [len(trajectory.turns) for trajectory in harvest.trajectories]
+        everybody = self.ranks.gather(parts)
+        found, start = [], 0
+        for place in range(max(map(len, everybody), default=0)):
+            for rank, counts in enumerate(everybody):
+                end = start + (counts[place] if place < len(counts) else 0)
+                found += range(start, end) if rank == self.ranks.rank else []
+                start = end
+        return found
 
     # 2. Scores, 3. Advantages --------------------------------------------------------------------------------------
 
@@ -159,12 +183,13 @@ class PpoTrainer:
             scores = [score if turn.valid else 0.0 for turn, score in zip(turns, scores, strict=True)]
         in_reward = self.kl.value if self.params.kl_in == "reward" else 0.0
         model_scores = _by_trajectory(scores, trajectories)
-        return make_lessons(trajectories, references, model_scores, self.params, in_reward, own), scores
+        return make_lessons(trajectories, references, model_scores, self.params, in_reward, own, self.ranks), scores
 
     # 5. Corrections ------------------------------------------------------------------------------------------------
 
     def _collect(self, trajectories: Sequence[Trajectory]) -> int:
-        found = [correct(turn) for trajectory in trajectories for turn in trajectory.turns if not turn.valid]
+        mine = [correct(turn) for trajectory in trajectories for turn in trajectory.turns if not turn.valid]
+        found = [correction for part in self.ranks.gather(mine) for correction in part]
         self.corrections += found
         self.fresh += found
         return len(found)
@@ -179,19 +204,23 @@ def _by_trajectory(rows: Sequence[Row], trajectories: Sequence[Trajectory]) -> l
     return found
 
 
-def _summary(episodes: Sequence[Episode], lessons: Sequence[Lesson], scores: Sequence[float]) -> dict[str, float]:
+def _summary(
+    ranks: Ranks, episodes: Sequence[Episode], lessons: Sequence[Lesson], scores: Sequence[float]
+) -> dict[str, float]:
     """What the rollout looked like; what is known of whole episodes only is left out if none has ended."""
     turns = [lesson.turn for lesson in lessons]
-    tokens = [(own, ref) for lesson in lessons for own, ref in zip(lesson.turn.logprobs, lesson.reference, strict=True)]
-    crew = [float(episode.outcome.success) for episode in episodes if episode.seat == "crew"]
-    returns = [sum(turn.reward for turn in t.turns) for episode in episodes for t in episode.trajectories]
-    return {
-        **({"success_rate": mean(crew)} if crew else {}),
-        **({"mean_return": mean(returns)} if returns else {}),
-        "invalid_rate": sum(not turn.valid for turn in turns) / len(turns),
-        "penalty": sum(turn.penalty for turn in turns) / len(turns),
-        "reward_model": sum(scores) / len(scores),
-        "reference_kl": sum(own - ref for own, ref in tokens) / len(tokens),
-        "reply_tokens": len(tokens) / len(turns),
-        "turns": float(len(turns)),
+    mine = {
+        "success_rate": [float(episode.outcome.success) for episode in episodes if episode.seat == "crew"],
+        "mean_return": [sum(turn.reward for turn in t.turns) for episode in episodes for t in episode.trajectories],
+        "invalid_rate": [float(not turn.valid) for turn in turns],
+        "penalty": [turn.penalty for turn in turns],
+        "reward_model": list(scores),
+        "reference_kl": [
+            own - ref for one in lessons for own, ref in zip(one.turn.logprobs, one.reference, strict=True)
+        ],
+        "reply_tokens": [float(len(turn.reply_tokens)) for turn in turns],
     }
+    everybody = ranks.gather({name: (sum(values), len(values)) for name, values in mine.items()})
+    sums = {name: [sum(part[name][k] for part in everybody) for k in (0, 1)] for name in mine}
+    means = {name: total / count for name, (total, count) in sums.items() if count}
+    return {**means, "turns": float(sums["penalty"][1])}

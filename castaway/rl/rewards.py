@@ -11,6 +11,7 @@ from castaway.params import PpoParams
 from castaway.rl.advantages import Discounts, dual_discount_gae
 from castaway.rl.kl import KlEstimator, kl_estimate
 from castaway.rl.losses import normalise, truncated_importance
+from castaway.rl.ranks import Ranks
 from castaway.rl.trajectory import Trajectory, Turn
 
 
@@ -54,6 +55,7 @@ def make_lessons(
     params: PpoParams,
     kl_coefficient: float,
     own: Sequence[Sequence[list[float]]] | None = None,
+    ranks: Ranks | None = None,
 ) -> list[Lesson]:
     """Advantages and returns for all turns of a batch, advantages normalised over the batch or within each role.
 
@@ -70,7 +72,9 @@ def make_lessons(
         params: weights and discounts.
         kl_coefficient: of the penalty inside the reward; 0 if it is not there.
         own: the trainer's log-probabilities of the same tokens, if another engine drew them.
+        ranks: the processes whose turns are one batch.
     """
+    ranks = ranks or Ranks()
     discounts = Discounts(params.gamma_turn, params.lambda_turn, params.gamma_token, params.lambda_token)
     turns: list[tuple[Turn, list[float]]] = []
     groups: list[str] = []
@@ -88,9 +92,11 @@ def make_lessons(
         raw += advantages
         returns += [[a + v for a, v in zip(*pair, strict=True)] for pair in zip(advantages, values, strict=True)]
     normalised: list[list[float]] = [[]] * len(turns)
-    for group in sorted(set(groups)):
+    for group in sorted({name for part in ranks.gather(set(groups)) for name in part}):
         members = [number for number, name in enumerate(groups) if name == group]
-        whitened = _normalise([turns[number][0] for number in members], [raw[number] for number in members], params)
+        whitened = _normalise(
+            [turns[number][0] for number in members], [raw[number] for number in members], params, ranks
+        )
         for number, row in zip(members, whitened, strict=True):
             normalised[number] = row
     trainers = [row for rows in own for row in rows] if own is not None else [turn.logprobs for turn, _ in turns]
@@ -113,11 +119,11 @@ def _importance(own: list[float], turn: Turn, cap: float | None) -> list[float] 
     return weights
 
 
-def _normalise(turns: Sequence[Turn], raw: Sequence[list[float]], params: PpoParams) -> list[list[float]]:
+def _normalise(turns: Sequence[Turn], raw: Sequence[list[float]], params: PpoParams, ranks: Ranks) -> list[list[float]]:
     """Whiten over the credited tokens; replaced turns get their penalty on the same scale, without the shift."""
     flat = torch.tensor([value for row in raw for value in row])
     credited = torch.tensor([float(turn.valid) for turn, row in zip(turns, raw, strict=True) for _ in row])
-    whitened, _, deviation = normalise(flat, credited)
+    whitened, _, deviation = normalise(flat, credited, ranks.sum)
     rows = [list(row) for row in whitened.split([len(row) for row in raw])]
     weight = params.reward_scale * params.penalty_weight / float(deviation)
     return [

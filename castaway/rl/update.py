@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import torch
 
@@ -11,6 +10,7 @@ from castaway.params import PpoParams
 from castaway.rl.actor_critic import ActorCritic, Scores, TurnBatch
 from castaway.rl.kl import kl_estimate
 from castaway.rl.losses import clipped_policy_loss, clipped_value_loss, masked_mean
+from castaway.rl.ranks import Ranks
 from castaway.rl.rewards import Lesson
 
 PATIENCE = 1.5
@@ -23,24 +23,27 @@ TaughtRow = tuple[list[int], list[int], list[bool]]
 class PolicyUpdate:
     """The optimiser, and what it does with lessons."""
 
-    def __init__(self, actor: ActorCritic, params: PpoParams, generator: torch.Generator) -> None:
+    def __init__(self, actor: ActorCritic, params: PpoParams, generator: torch.Generator, ranks: Ranks) -> None:
         """Train the actor's adapter and value head; minibatches are drawn from `generator`."""
-        self._actor, self._params, self._generator = actor, params, generator
+        self._actor, self._params, self._generator, self._ranks = actor, params, generator, ranks
         self._adapter = [weight for weight in actor.policy.parameters() if weight.requires_grad]
-        self._trained = [*self._adapter, *actor.value_head.parameters()]
+        self._value_head = list(actor.value_head.parameters())
         self.optimizer = torch.optim.AdamW(
             [
                 {"params": self._adapter, "lr": params.learning_rate},
-                {"params": list(actor.value_head.parameters()), "lr": params.value_learning_rate},
+                {"params": self._value_head, "lr": params.value_learning_rate},
             ],
             weight_decay=0.0,
         )
 
-    def update(self, lessons: Sequence[Lesson], step: int, kl_coefficient: float) -> dict[str, float]:
+    def update(
+        self, lessons: Sequence[Lesson], numbers: Sequence[int], step: int, kl_coefficient: float
+    ) -> dict[str, float]:
         """A few passes over the lessons of step number `step`, from 0.
 
         Args:
-            lessons: of one rollout.
+            lessons: this process's, of one rollout.
+            numbers: what each lesson is called among those of all processes, from 0 without gaps.
             step: decides the learning rates, and whether the critic is still warming up.
             kl_coefficient: of the KL penalty inside the loss; 0 if it is not there.
 
@@ -49,10 +52,12 @@ class PolicyUpdate:
         """
         self._anneal(step)
         warming_up = step < self._params.critic_warmup
+        mine = dict(zip(numbers, lessons, strict=True))
+        everything = sum(self._ranks.gather(len(lessons)))
         totals: dict[str, float] = {}
         count = 0
-        for chosen in self._minibatches(lessons):
-            values = self._minibatch(chosen, kl_coefficient, warming_up)
+        for chosen in self._minibatches(everything):
+            values = self._minibatch([mine[number] for number in chosen if number in mine], kl_coefficient, warming_up)
             count += 1
             for name, value in values.items():
                 totals[name] = totals.get(name, 0.0) + value
@@ -61,20 +66,38 @@ class PolicyUpdate:
         return {**{name: value / count for name, value in totals.items()}, "minibatches": float(count)}
 
     def imitate(self, rows: Sequence[TaughtRow]) -> float:
-        """One pass of supervised learning; returns the mean loss."""
+        """One pass of supervised learning over rows that all processes know; returns the mean loss."""
         optimizer = torch.optim.AdamW(self._adapter, lr=self._params.sft_learning_rate, weight_decay=0.0)
         size, losses = self._params.minibatch_turns, []
         for start in range(0, len(rows), size):
             some = rows[start : start + size]
-            batch = self.batch([(prompt, target) for prompt, target, _ in some])
-            learned = padded([[float(flag) for flag in flags] for _, _, flags in some], batch)
-            loss = -masked_mean(self._actor.score(batch, temperature=1.0).logprobs, learned)
-            optimizer.zero_grad()
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(self._adapter, self._params.max_gradient_norm)
-            optimizer.step()
-            losses.append(loss.item())
+            mine = self._ranks.share(some)
+            learned_of = [sum(sum(flags) for _, _, flags in part) for part in (mine, some)]
+            loss = self._imitation_loss(mine) * (learned_of[0] / learned_of[1]) if mine else None
+            self._step(optimizer, loss, self._adapter)
+            losses.append(
+                self._ranks.sum(
+                    torch.zeros((), device=self._generator.device) if loss is None else loss.detach()
+                ).item()
+            )
         return sum(losses) / len(losses)
+
+    def _imitation_loss(self, rows: Sequence[TaughtRow]) -> torch.Tensor:
+        batch = self.batch([(prompt, target) for prompt, target, _ in rows])
+        learned = padded([[float(flag) for flag in flags] for _, _, flags in rows], batch)
+        return -masked_mean(self._actor.score(batch, temperature=1.0).logprobs, learned)
+
+    def _step(
+        self, optimizer: torch.optim.Optimizer, loss: torch.Tensor | None, weights: Sequence[torch.nn.Parameter]
+    ) -> float:
+        """One step of the optimiser with the gradients of all processes; returns their norm."""
+        optimizer.zero_grad()
+        if loss is not None:
+            loss.backward()
+        self._ranks.sum_gradients(weights)
+        norm = torch.nn.utils.clip_grad_norm_(weights, self._params.max_gradient_norm)
+        optimizer.step()
+        return norm.item()
 
     def batch(self, pairs: Sequence[tuple[list[int], list[int]]]) -> TurnBatch:
         """(prompt, reply) tokens on the actor's device."""
@@ -97,25 +120,31 @@ class PolicyUpdate:
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
             group["lr"] = rate * left
 
-    def _minibatches(self, lessons: Sequence[Lesson]) -> Any:
-        """All lessons in a new order, once an epoch."""
+    def _minibatches(self, count: int) -> Iterator[list[int]]:
+        """The numbers of all lessons in a new order, once an epoch; the same for all processes."""
         size = self._params.minibatch_turns
         for _ in range(self._params.epochs):
-            order = torch.randperm(len(lessons), generator=self._generator, device=self._generator.device).tolist()
+            drawn = torch.randperm(count, generator=self._generator, device=self._generator.device).tolist()
+            order = self._ranks.first(drawn)
             for start in range(0, len(order), size):
-                yield [lessons[index] for index in order[start : start + size]]
+                yield order[start : start + size]
 
     def _minibatch(self, lessons: list[Lesson], kl_coefficient: float, warming_up: bool) -> dict[str, float]:
-        batch = self.batch([(lesson.turn.prompt_tokens, lesson.turn.reply_tokens) for lesson in lessons])
-        scores = self._actor.score(batch, self._params.temperature, value_head_only=warming_up)
-        old = padded([lesson.old_logprobs for lesson in lessons], batch)
-        loss, values = self._loss(lessons, batch, scores, old, kl_coefficient, warming_up)
-        self.optimizer.zero_grad()
-        loss.backward()
-        norm = torch.nn.utils.clip_grad_norm_(self._trained, self._params.max_gradient_norm)
-        self.optimizer.step()
-        update_kl = masked_mean(kl_estimate(old, scores.logprobs.detach(), "k3"), batch.mask)
-        return {**values, "update_kl": update_kl.item(), "gradient_norm": norm.item()}
+        """One step from this process's lessons of a minibatch, which may be none of them."""
+        tokens = sum(len(lesson.turn.reply_tokens) for lesson in lessons)
+        share = tokens / sum(self._ranks.gather(tokens))
+        loss, values = None, {}
+        if lessons:
+            batch = self.batch([(lesson.turn.prompt_tokens, lesson.turn.reply_tokens) for lesson in lessons])
+            scores = self._actor.score(batch, self._params.temperature, value_head_only=warming_up)
+            old = padded([lesson.old_logprobs for lesson in lessons], batch)
+            mean_loss, values = self._loss(lessons, batch, scores, old, kl_coefficient, warming_up)
+            loss = mean_loss * share
+            update_kl = masked_mean(kl_estimate(old, scores.logprobs.detach(), "k3"), batch.mask)
+            values["update_kl"] = update_kl.item()
+        learning = self._value_head if warming_up else [*self._adapter, *self._value_head]
+        norm = self._step(self.optimizer, loss, learning)
+        return {**self._ranks.mean(values, share), "gradient_norm": norm}
 
     def _loss(
         self,

@@ -1,0 +1,75 @@
+"""The processes that train together: who plays what, and how their sums become one.
+
+Data parallelism: every process holds the whole model, plays its share of the episodes and learns from its own turns;
+the gradients are summed, so that the weights stay alike. What a sum is divided by is counted over all processes, so N
+of them make the update that one would make of the same turns. Alone, nothing is sent anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import torch
+from torch import distributed
+
+Item = TypeVar("Item")
+
+
+class Ranks:
+    """This process among those that train together; without a process group it is alone."""
+
+    def __init__(self) -> None:
+        """Join the process group, if there is one."""
+        together = distributed.is_available() and distributed.is_initialized()
+        self.rank: int = distributed.get_rank() if together else 0
+        """This process, from 0."""
+        self.count: int = distributed.get_world_size() if together else 1
+        """How many there are."""
+
+    def share(self, items: Sequence[Item]) -> list[Item]:
+        """Every `count`-th item: this process's share."""
+        return list(items[self.rank :: self.count])
+
+    def sum(self, value: torch.Tensor) -> torch.Tensor:
+        """The sum over all processes; every one must ask for it."""
+        if self.count == 1:
+            return value
+        result = value.detach().clone()
+        distributed.all_reduce(result)
+        return result
+
+    def gather(self, value: Item) -> list[Item]:
+        """What each process has, in the order of the processes."""
+        if self.count == 1:
+            return [value]
+        found: list[Any] = [None] * self.count
+        distributed.all_gather_object(found, value)
+        return found
+
+    def first(self, value: Item) -> Item:
+        """What the first process has."""
+        if self.count == 1:
+            return value
+        box = [value]
+        distributed.broadcast_object_list(box, src=0)
+        return box[0]
+
+    def mean(self, values: Mapping[str, float], weight: float) -> dict[str, float]:
+        """Weighted sums of named figures, which are means if the weights of all processes add up to one."""
+        if self.count == 1:
+            return dict(values)
+        parts = self.gather({name: weight * value for name, value in values.items()})
+        names = dict.fromkeys(name for part in parts for name in part)
+        return {name: sum(part.get(name, 0.0) for part in parts) for name in names}
+
+    def sum_gradients(self, weights: Iterable[torch.nn.Parameter]) -> None:
+        """Make every gradient the sum over all processes, in one message; a process without turns has zeros."""
+        if self.count == 1:
+            return
+        known = [weight for weight in weights if weight.requires_grad]
+        gradients = [weight.grad if weight.grad is not None else torch.zeros_like(weight) for weight in known]
+        flat = torch.cat([gradient.reshape(-1) for gradient in gradients])
+        distributed.all_reduce(flat)
+        for weight, part in zip(known, flat.split([weight.numel() for weight in known]), strict=True):
+            weight.grad = part.view_as(weight).clone()

@@ -1,0 +1,97 @@
+"""Trains a small student for some steps in one or two processes, and saves its weights: a program for tests.
+
+python -m tests.castaway.rl.training PROCESSES FILE
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from castaway.envs.base import Message, Prompt
+from castaway.models.tokens import prompt_tokens, reply_tokens
+from castaway.rl.actor_critic import ActorCritic, TurnBatch
+from castaway.rl.launch import together
+from castaway.rl.ppo import PpoTrainer
+from castaway.rl.rollout import Answer
+from castaway.teacher.rules import RulesTeacher
+from tests.castaway.rl.small import AnyText, Crossroads, ppo_params, stirred, student
+
+REPLIES = ["REASONING: a\nACTION: LEFT", "REASONING: a\nACTION: RIGHT", "ACTION: RIGHT", "REASONING: a\nACTION: "]
+
+
+class Numbered(Crossroads):
+    """Crossroads whose prompts tell which episode it is."""
+
+    def prompts(self) -> tuple[Prompt, ...]:
+        """The same, with the episode in the text."""
+        return tuple(
+            Prompt(
+                p.agent, p.role, ({**p.messages[0], "content": f"{p.messages[0]['content']} {self.task_id % 97}"},), p
+            )
+            for p in super().prompts()
+        )
+
+
+class Scripted:
+    """Says what the prompt decides, with the actor's own log-probabilities and values: nothing is drawn."""
+
+    def __init__(self, actor: ActorCritic, tokenizer: Any) -> None:
+        self._actor, self._tokenizer = actor, tokenizer
+
+    def __call__(self, prompts: Sequence[Prompt]) -> list[Answer]:
+        return [self._answer(prompt.messages) for prompt in prompts]
+
+    def _answer(self, messages: Sequence[Message]) -> Answer:
+        text = REPLIES[sum(map(ord, messages[0]["content"])) % len(REPLIES)]
+        prompt, reply = prompt_tokens(self._tokenizer, messages), reply_tokens(self._tokenizer, messages, text)
+        with torch.no_grad():
+            scores = self._actor.score(TurnBatch.of([(prompt, reply)]), 1.0)
+        return Answer(text, prompt, reply, scores.logprobs[0].tolist(), scores.values[0].tolist())
+
+
+class LengthScorer:
+    """A reward model that likes long answers."""
+
+    def score(self, situations: Sequence[tuple[Sequence[Message], str]]) -> list[float]:
+        """Letters, more or less."""
+        return [len(text) / 20 - 1 for _, text in situations]
+
+
+def train(place: Path, changes: dict[str, Any], steps: int = 3) -> None:
+    """Some steps; the first process saves the weights."""
+    torch.set_num_threads(1)
+    actor, tokenizer = student()
+    stirred(actor)
+    settings: dict[str, Any] = {
+        "episodes_per_step": 5, "traitor_share": 0.0, "minibatch_turns": 4, "steps": 10, "sft_interval": 2,
+        "sft_minimum": 1, "sft_learning_rate": 1e-3, "learning_rate": 1e-3, "penalty_weight": 1.0, "reward_scale": 0.3,
+    }  # fmt: skip
+    params = ppo_params(**{**settings, **changes})
+    trainer = PpoTrainer(actor, tokenizer, Numbered, RulesTeacher(AnyText()), LengthScorer(), params, seed=3)
+    trainer._speaker = Scripted(actor, tokenizer)  # type: ignore[assignment]
+    history = [trainer.step() for _ in range(steps)]
+    if trainer.ranks.rank == 0:
+        weights = {name: weight.detach() for name, weight in actor.named_parameters() if weight.requires_grad}
+        torch.save({"weights": weights, "history": history, "corrections": len(trainer.corrections)}, place)
+
+
+def main(processes: int, place: Path) -> None:
+    """Train twice: with a plain policy loss, and with all that an update can do."""
+    for name, changes in (
+        ("plain", {}),
+        (
+            "rich",
+            {"critic_warmup": 1, "kl_in": "loss", "kl_estimator": "k3", "importance_cap": 2.0, "normalise_by": "batch"},
+        ),
+    ):
+        with together(processes, train, (place.with_suffix(f".{name}"), changes)):
+            train(place.with_suffix(f".{name}"), changes)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), Path(sys.argv[2]))
