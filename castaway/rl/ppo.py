@@ -158,7 +158,8 @@ class PpoTrainer:
         else:
             parts = [len(trajectory.turns) for trajectory in harvest.trajectories]
         everybody = self.ranks.gather(parts)
-        found, start = [], 0
+        found: list[int] = []
+        start = 0
         for place in range(max(map(len, everybody), default=0)):
             for rank, counts in enumerate(everybody):
                 end = start + (counts[place] if place < len(counts) else 0)

@@ -133,7 +133,8 @@ class PolicyUpdate:
         """One step from this process's lessons of a minibatch, which may be none of them."""
         tokens = sum(len(lesson.turn.reply_tokens) for lesson in lessons)
         share = tokens / sum(self._ranks.gather(tokens))
-        loss, values = None, {}
+        loss = None
+        values: dict[str, float] = {}
         if lessons:
             batch = self.batch([(lesson.turn.prompt_tokens, lesson.turn.reply_tokens) for lesson in lessons])
             scores = self._actor.score(batch, self._params.temperature, value_head_only=warming_up)
