@@ -38,7 +38,24 @@ def task_report(folder: Path, seat: str = "") -> str:
     if paths:
         rows = [_of(path, seed_row) for path in paths]
         parts.append(f"The same with other seeds:\n\n{table(seed_header(seat), rows)}")
+    if (folder / "ablation.json").is_file():
+        parts.append(_of(folder / "ablation.json", lambda found: ablation_table(found, seat)))
     return "\n\n".join(parts)
+
+
+def ablation_table(found: Figures, seat: str = "") -> str:
+    """What PPO reaches without one of its parts: a row a variant, a column a seed, and the mean over the seeds."""
+    seeds = sorted({seed for runs in found.values() for seed in runs}, key=lambda seed: (len(seed), seed))
+    header = ["ppo", *(f"seed {seed}" for seed in seeds), f"{seat} success, mean".strip(), "invalid replies, mean"]
+    rows = []
+    for variant, runs in found.items():
+        cells = [share(runs[seed], "success_rate") if seed in runs else "-" for seed in seeds]
+        means = [
+            sum(_figure(one, name) for one in runs.values()) / len(runs) for name in ("success_rate", "invalid_rate")
+        ]
+        rows.append([variant, *cells, *map(percent, means)])
+    episodes = min(_figure(one, "episodes") for runs in found.values() for one in runs.values())
+    return f"PPO without one of its parts, {episodes} held-out episodes each:\n\n{table(header, rows)}"
 
 
 def results_table(evaluate: Figures, seat: str = "") -> str:

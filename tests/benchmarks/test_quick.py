@@ -1,0 +1,27 @@
+"""The benchmarks run, a moment of each."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_every_benchmark_runs() -> None:
+    before = (ROOT / "benchmarks/results.md").exists()
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks", "--quick"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    for heading in ("## The games", "## Rollouts", "## Where the seconds of a step go", "## Growth"):
+        assert heading in done.stdout
+    assert "ours, with values and log-probabilities" in done.stdout
+    # A smoke test says nothing of speed, and leaves nothing.
+    assert (ROOT / "benchmarks/results.md").exists() == before
