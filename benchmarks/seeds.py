@@ -87,7 +87,12 @@ def save(source: Path, task: str, seed: int, root: Path) -> Path:
     metrics = source / "data" / task / "metrics"
     record: dict[str, Any] = {"seed": seed}
     for stage in MEASURED:
-        record[stage] = json.loads((metrics / f"{stage}.json").read_text(encoding="utf-8"))
+        try:
+            record[stage] = json.loads((metrics / f"{stage}.json").read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise CastawayError(
+                f"{metrics / stage}.json does not exist; run `dvc repro {stage}@{task}` first"
+            ) from None
     path = root / "data" / task / "metrics" / "seeds" / f"{seed}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(record, indent=2, sort_keys=True) + "\n", encoding="utf-8")
