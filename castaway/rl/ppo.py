@@ -103,8 +103,7 @@ class PpoTrainer:
             "trained": {name: w.detach().clone() for name, w in self._trained()},
             "optimizer": copy.deepcopy(self._update.optimizer.state_dict()),
             "kl_coefficient": self.kl.value,
-            "tasks": self.tasks.getstate(),
-            "drawn": self.drawn,
+            "tasks": self.ranks.gather((self.tasks.getstate(), self.drawn)),
             "generators": self.ranks.gather(self.generator.get_state()),
             "games": self.ranks.gather(self._continuing.state()),
             "corrections": list(self.corrections),
@@ -122,8 +121,8 @@ class PpoTrainer:
         self.step_number = state["step_number"]
         self._update.optimizer.load_state_dict(state["optimizer"])
         self.kl.value = state["kl_coefficient"]
-        self.tasks.setstate(state["tasks"])
-        self.drawn = state["drawn"]
+        tasks, self.drawn = state["tasks"][self.ranks.rank]
+        self.tasks.setstate(tasks)
         self.generator.set_state(state["generators"][self.ranks.rank])
         self._continuing.load_state(state["games"][self.ranks.rank])
         self.corrections, self.fresh = list(state["corrections"]), list(state["fresh"])
