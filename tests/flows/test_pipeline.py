@@ -113,12 +113,12 @@ def test_the_command_shows_a_table_and_leaves_a_parent_run(ship: Repository) -> 
 
 
 def test_a_stage_that_takes_too_long_is_stopped_with_all_its_children(ship: Repository) -> None:
-    ship.write("dvc.yaml", WAIT.replace("10", "0.1"))
+    ship.write("dvc.yaml", WAIT.replace("10", "0.25"))
     ship.write("wait.py", WAITING)
     (step,) = pipeline.plan(ship.root, [])
     outcome = pipeline.run_step(ship.root, step, {})
     assert outcome.state == "Failed"
-    assert outcome.message == "wait was stopped after 0.1 minutes (meta.timeout_minutes in dvc.yaml)"
+    assert outcome.message == "wait was stopped after 0.25 minutes (meta.timeout_minutes in dvc.yaml)"
     assert processes_are_gone(ship)
     # No lock is left behind.
     ship.write("dvc.yaml", PIPELINE)
