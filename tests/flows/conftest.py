@@ -83,11 +83,18 @@ child.wait()
 
 
 def processes_are_gone(repository: Repository) -> bool:
-    """Whether the waiting stage and its child have ended (a zombie has; it only waits to be counted)."""
+    """Whether the waiting stage and its child end (a zombie has; it only waits to be counted).
+
+    A signal takes effect when the process is next scheduled, which on a loaded machine is not at once.
+    """
     for number in (repository.root / "processes").read_text().split():
         with contextlib.suppress(psutil.NoSuchProcess):
-            if psutil.Process(int(number)).status() != psutil.STATUS_ZOMBIE:
-                return False
+            process = psutil.Process(int(number))
+            try:
+                process.wait(timeout=30)
+            except psutil.TimeoutExpired:
+                if process.status() != psutil.STATUS_ZOMBIE:
+                    return False
     return True
 
 
