@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.seeds import ROOT, environment, require_commit, run
+from benchmarks.seeds import ROOT, environment, require_commit, run, status_of
 from castaway.errors import CastawayError
 
 VARIANTS: dict[str, dict[str, float]] = {
@@ -36,19 +36,15 @@ def main(arguments: Sequence[str]) -> int:
     top.add_argument("--task", default="marooned")
     top.add_argument("--episodes", type=int, default=100, help="held-out episodes of each run")
     options = top.parse_args(arguments)
-    try:
+
+    def work() -> None:
         require_commit()
         for seed in options.seeds:
             for variant, changes in VARIANTS.items():
                 figures = measure(options.task, variant, seed, {**changes, "evaluate.episodes": options.episodes})
                 save(ROOT, options.task, variant, seed, figures)
-    except CastawayError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("stopped", file=sys.stderr)
-        return 130
-    return 0
+
+    return status_of(work)
 
 
 def measure(task: str, variant: str, seed: int, changes: Mapping[str, float]) -> dict[str, float]:

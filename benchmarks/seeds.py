@@ -16,7 +16,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,8 @@ def main(arguments: Sequence[str]) -> int:
     top.add_argument("seeds", nargs="+", type=int, metavar="SEED")
     top.add_argument("--task", default="marooned")
     options = top.parse_args(arguments)
-    try:
+
+    def work() -> None:
         require_commit()
         built = built_seed(ROOT, options.task)
         save(ROOT, options.task, built, ROOT)
@@ -43,6 +44,14 @@ def main(arguments: Sequence[str]) -> int:
             if seed != built:
                 print(f"seed {seed}", flush=True)
                 build(options.task, seed)
+
+    return status_of(work)
+
+
+def status_of(work: Callable[[], None]) -> int:
+    """The exit status of a command: a mistake that the user can mend is one line."""
+    try:
+        work()
     except CastawayError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
