@@ -8,7 +8,7 @@ from __future__ import annotations
 from random import Random
 
 from castaway.chat import Reply
-from castaway.envs.marooned.compact import heading, nearest_pile
+from castaway.envs.marooned.compact import bringable, heading, nearest_pile, ready_components
 from castaway.envs.marooned.observation import Observation
 from castaway.envs.marooned.scripted import fetch, go_to_camp
 
@@ -18,9 +18,10 @@ def practice(observation: Observation, random: Random, count: int) -> list[Reply
     piles = [nearest_pile(observation, {kind}) for kind in observation.scenario.resources]
     decisions = [fetch(observation, pile) for pile in piles if pile]
     answers = [Reply(decision.aim, str(decision.action)) for decision in decisions]
-    if heading(observation.place, observation.camp) == "here":
-        answers += [Reply("store", f"DEPOSIT {kind} {amount}") for kind, amount in observation.backpack.items()]
-    else:
+    # What is carried and what is ready are shown wherever the sailor is, though they can be used at the camp alone.
+    answers += [Reply("store", f"DEPOSIT {kind} {amount}") for kind, amount in list(bringable(observation).items())[:1]]
+    answers += [Reply("ready", f"BUILD {name}") for name in ready_components(observation)[:1]]
+    if heading(observation.place, observation.camp) != "here":
         decision = go_to_camp(observation)
         answers.append(Reply(decision.aim, str(decision.action)))
     random.shuffle(answers)
