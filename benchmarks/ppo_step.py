@@ -21,6 +21,7 @@ from peft import get_peft_model
 
 from benchmarks.shapes import PAD, Shape
 from castaway.envs.base import Message, Outcome, Prompt, TextEnvironment
+from castaway.models.places import hidden_states_at
 from castaway.models.reward import RewardScorer, Scale
 from castaway.models.tiny import train_tokenizer
 from castaway.params import Params
@@ -197,9 +198,8 @@ class WithCritic(ActorCritic):
 
     def critic_values(self, batch: TurnBatch) -> torch.Tensor:
         critic: Any = self.value_head
-        hidden = critic.model(input_ids=batch.tokens).last_hidden_state
-        rows = torch.arange(len(hidden))[:, None]
-        values: torch.Tensor = critic.score(hidden[rows, batch.before_reply]).squeeze(-1)
+        hidden = hidden_states_at(critic.model, batch.before_reply, input_ids=batch.tokens)
+        values: torch.Tensor = critic.score(hidden).squeeze(-1)
         return values
 
     def score(self, batch: TurnBatch, temperature: float, *, value_head_only: bool = False) -> Scores:

@@ -13,6 +13,7 @@ from peft import PeftModel
 from transformers import AutoModelForSequenceClassification, PreTrainedModel, PreTrainedTokenizerBase
 
 from castaway.envs.base import Message
+from castaway.models.places import hidden_states_at
 from castaway.models.policy import load_model
 from castaway.models.tokens import pad_left, positions, prompt_tokens, reply_tokens
 
@@ -81,12 +82,14 @@ class RewardScorer:
             for start in range(0, len(order), batch):
                 indices = order[start : start + batch]
                 tokens, mask = pad_left([rows[index] for index in indices], pad)
-                hidden = model.model(
+                hidden = hidden_states_at(
+                    model.model,
+                    torch.full((len(tokens), 1), tokens.shape[1] - 1, device=model.device),
                     input_ids=tokens.to(model.device),
                     attention_mask=mask.to(model.device),
                     position_ids=positions(mask).to(model.device),
-                ).last_hidden_state[:, -1]
-                scores.update(zip(indices, model.score(hidden)[:, 0].float().tolist(), strict=True))
+                )
+                scores.update(zip(indices, model.score(hidden)[:, 0, 0].float().tolist(), strict=True))
         return [scores[index] for index in range(len(rows))]
 
     def score(self, situations: Sequence[tuple[Sequence[Message], str]]) -> list[float]:

@@ -17,7 +17,9 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from transformers import PreTrainedModel
 
+from castaway.models.places import hidden_states_at
 from castaway.models.policy import save_adapter
+from castaway.rl.folded import folded
 
 VALUE_HEAD_FILE = "value_head.safetensors"
 
@@ -69,9 +71,8 @@ class ActorCritic(nn.Module):
     def score(self, batch: TurnBatch, temperature: float, *, value_head_only: bool = False) -> Scores:
         """Score replies under the present weights; gradients flow if they are enabled, or to the value head alone."""
         # Padded on the right, a causal model needs no mask; without one it takes its fastest attention kernel.
-        hidden = self.trunk(input_ids=batch.tokens).last_hidden_state
-        rows = torch.arange(len(hidden), device=hidden.device)[:, None]
-        before = hidden[rows, batch.before_reply]
+        with folded(self.policy):
+            before = hidden_states_at(self.causal.model, batch.before_reply, input_ids=batch.tokens)
         log_all = torch.log_softmax(self.logits(before) / temperature, dim=-1)
         logprobs = log_all.gather(-1, batch.replies[..., None]).squeeze(-1)
         entropy = -(log_all.exp() * log_all).sum(-1)

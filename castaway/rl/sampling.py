@@ -10,6 +10,7 @@ from transformers import DynamicCache
 
 from castaway.models.tokens import pad_left, positions
 from castaway.rl.actor_critic import ActorCritic
+from castaway.rl.folded import folded
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ def sample_replies(
     """One reply for each prompt of token ids, in their order. Batches are made of prompts of like length."""
     order = sorted(range(len(prompts)), key=lambda index: len(prompts[index]))
     samples: dict[int, Sample] = {}
-    with torch.inference_mode():
+    with torch.inference_mode(), folded(actor.policy):
         for start in range(0, len(order), rules.batch):
             indices = order[start : start + rules.batch]
             drawn = _sample_batch(actor, [prompts[index] for index in indices], rules, generator)
