@@ -156,15 +156,7 @@ class PpoTrainer:
             parts = [sum(len(t.turns) for t in episode.trajectories) for episode in harvest.finished]
         else:
             parts = [len(trajectory.turns) for trajectory in harvest.trajectories]
-        everybody = self.ranks.gather(parts)
-        found: list[int] = []
-        start = 0
-        for place in range(max(map(len, everybody), default=0)):
-            for rank, counts in enumerate(everybody):
-                end = start + (counts[place] if place < len(counts) else 0)
-                found += range(start, end) if rank == self.ranks.rank else []
-                start = end
-        return found
+        return self.ranks.numbers(parts)
 
     # 2. Scores, 3. Advantages --------------------------------------------------------------------------------------
 

@@ -47,6 +47,25 @@ class Ranks:
         distributed.all_gather_object(found, value)
         return found
 
+    def numbers(self, sizes: Sequence[int]) -> list[int]:
+        """Numbers for the items of this process's parts, as one process would count them, which has everybody's parts.
+
+        Args:
+            sizes: of the parts that `share` gave to this process.
+
+        Returns:
+            One number for each item; over all processes they go from 0 without gaps.
+        """
+        everybody = self.gather(list(sizes))
+        found: list[int] = []
+        start = 0
+        for place in range(max(map(len, everybody), default=0)):
+            for rank, counts in enumerate(everybody):
+                end = start + (counts[place] if place < len(counts) else 0)
+                found += range(start, end) if rank == self.rank else []
+                start = end
+        return found
+
     def first(self, value: Item) -> Item:
         """What the first process has."""
         if self.count == 1:

@@ -75,10 +75,32 @@ def make_lessons(
         ranks: the processes whose turns are one batch.
     """
     ranks = ranks or Ranks()
+    turns = [turn for trajectory in trajectories for turn in trajectory.turns]
+    roles = [trajectory.role for trajectory in trajectories for _ in trajectory.turns]
+    flat_references = [reference for rows in references for reference in rows]
+    raw, returns = _advantages(trajectories, references, model_scores, params, kl_coefficient)
+    groups = roles if params.normalise_by == "role" else ["all"] * len(turns)
+    advantages = _normalise_groups(turns, raw, groups, params, ranks)
+    if own is None:
+        trainers = [turn.logprobs for turn in turns]
+        weights: list[list[float] | None] = [None] * len(turns)
+    else:
+        trainers = [row for rows in own for row in rows]
+        weights = [_importance(row, turn, params.importance_cap) for row, turn in zip(trainers, turns, strict=True)]
+    columns = (turns, flat_references, advantages, returns, trainers, weights)
+    return [Lesson(*fields) for fields in zip(*columns, strict=True)]
+
+
+def _advantages(
+    trajectories: Sequence[Trajectory],
+    references: Sequence[Sequence[list[float]]],
+    model_scores: Sequence[Sequence[float]],
+    params: PpoParams,
+    kl_coefficient: float,
+) -> tuple[list[list[float]], list[list[float]]]:
+    """Of the tokens of each turn: advantages, not normalised, and returns, which are those plus the values."""
     discounts = Discounts(params.gamma_turn, params.lambda_turn, params.gamma_token, params.lambda_token)
-    turns: list[tuple[Turn, list[float]]] = []
-    groups: list[str] = []
-    raw: list[list[float]] = []
+    advantages: list[list[float]] = []
     returns: list[list[float]] = []
     for trajectory, reference, scores in zip(trajectories, references, model_scores, strict=True):
         rewards = [
@@ -86,30 +108,23 @@ def make_lessons(
             for turn, ref, score in zip(trajectory.turns, reference, scores, strict=True)
         ]
         values = [turn.values for turn in trajectory.turns]
-        advantages = dual_discount_gae(rewards, values, discounts, trajectory.bootstrap)
-        turns += zip(trajectory.turns, reference, strict=True)
-        groups += [trajectory.role if params.normalise_by == "role" else "all"] * len(trajectory.turns)
-        raw += advantages
-        returns += [[a + v for a, v in zip(*pair, strict=True)] for pair in zip(advantages, values, strict=True)]
+        found = dual_discount_gae(rewards, values, discounts, trajectory.bootstrap)
+        advantages += found
+        returns += [[a + v for a, v in zip(*pair, strict=True)] for pair in zip(found, values, strict=True)]
+    return advantages, returns
+
+
+def _normalise_groups(
+    turns: Sequence[Turn], raw: Sequence[list[float]], groups: Sequence[str], params: PpoParams, ranks: Ranks
+) -> list[list[float]]:
+    """Whiten the advantages of each group by itself, over all processes."""
     normalised: list[list[float]] = [[]] * len(turns)
     for group in sorted({name for part in ranks.gather(set(groups)) for name in part}):
         members = [number for number, name in enumerate(groups) if name == group]
-        whitened = _normalise(
-            [turns[number][0] for number in members], [raw[number] for number in members], params, ranks
-        )
-        for number, row in zip(members, whitened, strict=True):
+        rows = _normalise([turns[number] for number in members], [raw[number] for number in members], params, ranks)
+        for number, row in zip(members, rows, strict=True):
             normalised[number] = row
-    trainers = [row for rows in own for row in rows] if own is not None else [turn.logprobs for turn, _ in turns]
-    weights = [
-        _importance(row, turn, params.importance_cap) if own is not None else None
-        for (turn, _), row in zip(turns, trainers, strict=True)
-    ]
-    return [
-        Lesson(turn, reference, advantages, targets, old, weight)
-        for (turn, reference), advantages, targets, old, weight in zip(
-            turns, normalised, returns, trainers, weights, strict=True
-        )
-    ]
+    return normalised
 
 
 def _importance(own: list[float], turn: Turn, cap: float | None) -> list[float] | None:
