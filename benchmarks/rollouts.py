@@ -1,16 +1,20 @@
 """Multi-turn rollouts: ours against `generate` of transformers, turn by turn and in batches, in the same games.
 
-All three play the same episodes through the same rollout, environment and teacher; only who draws the replies differs.
+All play the same episodes through the same rollout, environment and teacher; only who draws the replies differs. TRL's
+GRPOTrainer leaves a rollout of many turns to a `rollout_func`; here that is ours, and TRL generates.
 The model is untrained and draws exactly as many tokens a turn as `ppo.max_new_tokens` says.
 """
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
 import torch
+from datasets import Dataset
+from trl import GRPOConfig, GRPOTrainer
 
 from benchmarks.timing import timed
 from castaway.envs.base import Prompt
@@ -34,6 +38,7 @@ def rollout_table(params: Params, episodes: int, rounds: int) -> str:
     speakers: dict[str, Speaker] = {
         "`generate`, turn by turn": Generate(model, tokenizer, params, batched=False),
         "`generate`, one batch a round": Generate(model, tokenizer, params, batched=True),
+        "TRL's GRPOTrainer with `rollout_func`": Grpo(model, tokenizer, params),
         "ours, with values and log-probabilities": Ours(model, tokenizer, params),
     }
     turns = {name: 0 for name in speakers}
@@ -108,6 +113,42 @@ class Generate:
         return [
             Answer(self._tokenizer.decode(reply), row, reply, nothing, nothing)
             for row, reply in zip(rows, drawn, strict=True)
+        ]
+
+
+class Grpo:
+    """Draws as a `rollout_func` would that asks its GRPOTrainer for one batch a round, without vLLM."""
+
+    def __init__(self, model: Any, tokenizer: Any, params: Params) -> None:
+        self._tokenizer = tokenizer
+        with tempfile.TemporaryDirectory() as folder:
+            settings = GRPOConfig(
+                output_dir=folder,
+                use_cpu=True,
+                bf16=False,
+                gradient_checkpointing=False,
+                report_to=[],
+                temperature=1.0,
+                top_k=0,
+                max_completion_length=params.ppo.max_new_tokens,
+                per_device_train_batch_size=2,
+                num_generations=2,
+            )
+            self._trainer: Any = GRPOTrainer(
+                model,
+                lambda completions, **_: [0.0] * len(completions),
+                args=settings,
+                train_dataset=Dataset.from_dict({"prompt": ["", ""]}),
+                processing_class=tokenizer,
+            )
+
+    def __call__(self, prompts: Sequence[Prompt]) -> list[Answer]:
+        rows = [prompt_tokens(self._tokenizer, prompt.messages) for prompt in prompts]
+        replies, _ = self._trainer._generate_single_turn(rows, None, {}, 1)
+        nothing = [0.0] * len(rows[0])
+        return [
+            Answer(self._tokenizer.decode(reply), row, reply, nothing, nothing)
+            for row, reply in zip(rows, replies, strict=True)
         ]
 
 
