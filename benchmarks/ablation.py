@@ -27,6 +27,8 @@ VARIANTS: dict[str, dict[str, float]] = {
     "without reward model": {"ppo.reward_model_weight": 0.0},
 }
 """What is changed in params.yaml. A bandit's turns earn what comes before the next one: nothing later counts."""
+TRAITOR_EPISODES = 10
+"""The traitor's games are not compared here."""
 MEASURED = ("success_rate", "invalid_rate", "mean_return", "episodes")
 
 
@@ -39,9 +41,10 @@ def main(arguments: Sequence[str]) -> int:
 
     def work() -> None:
         require_commit()
+        evaluation = {"evaluate.episodes": options.episodes, "evaluate.traitor_episodes": TRAITOR_EPISODES}
         for seed in options.seeds:
             for variant, changes in VARIANTS.items():
-                figures = measure(options.task, variant, seed, {**changes, "evaluate.episodes": options.episodes})
+                figures = measure(options.task, variant, seed, {**changes, **evaluation})
                 save(ROOT, options.task, variant, seed, figures)
 
     return status_of(work)
