@@ -17,6 +17,7 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from castaway.errors import CastawayError
+from castaway.teacher.cli import app as teacher
 
 # Heavy things are imported inside the commands: `castaway --help` has to answer at once.
 
@@ -48,6 +49,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.add_typer(teacher, name="teacher")
 
 
 @app.callback(invoke_without_command=True)

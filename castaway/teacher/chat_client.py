@@ -1,0 +1,198 @@
+"""Questions to an OpenAI-compatible server, many at once, each answered or refused before its deadline.
+
+vLLM and `transformers serve` speak `/v1/chat/completions`. The answer is constrained by `response_format` where the
+server can do that; where it cannot it ignores the field, and the reader of the answer has to check.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import httpx
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_before_delay, wait_random_exponential
+
+from castaway.envs.base import Message
+from castaway.teacher.breaker import CircuitBreaker
+
+LARGEST_BODY = 262_144
+"""Bytes of a response that are read; a server that sends more is not believed."""
+COOLING_SECONDS = 10.0
+
+FaultKind = Literal[
+    "refused", "timeout", "busy", "server error", "rejected", "truncated", "not JSON", "too long", "wrong model", "down"
+]
+
+
+class ServerFault(Exception):
+    """A question that the server did not answer: what went wrong, and whether asking again may help."""
+
+    def __init__(self, kind: FaultKind, sentence: str, passing: bool, wait: float = 0.0) -> None:
+        """`wait` is how many seconds the server asked us to leave it alone."""
+        super().__init__(sentence)
+        self.kind, self.passing, self.wait = kind, passing, wait
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A server, and how it is treated."""
+
+    url: str
+    """As OpenAI's clients take it: it ends in /v1."""
+    model: str
+    """The name that the server knows the model by."""
+    key: str = field(default="", repr=False)
+    """Sent as a bearer token if there is one."""
+    concurrency: int = 64
+    """Questions that are open at one time."""
+    attempt_seconds: float = 30.0
+    """How long one try may take."""
+    deadline_seconds: float = 120.0
+    """How long a question may take, all tries and pauses together, from the moment that it is sent."""
+    patience_seconds: float = 60.0
+    """How long nothing but failures is borne before the server counts as down."""
+    answer_tokens: int = 192
+
+
+class ChatClient:
+    """Asks one server, within one event loop."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        """Open no connection yet."""
+        self._endpoint = endpoint
+        self._slots = asyncio.Semaphore(endpoint.concurrency)
+        self._breaker = CircuitBreaker(endpoint.patience_seconds, COOLING_SECONDS)
+        headers = {"Authorization": f"Bearer {endpoint.key}"} if endpoint.key else {}
+        limits = httpx.Limits(max_connections=endpoint.concurrency, max_keepalive_connections=endpoint.concurrency)
+        # The environment's proxies are not for a server that we were given the address of.
+        self._http = httpx.AsyncClient(
+            headers=headers, limits=limits, timeout=endpoint.attempt_seconds, follow_redirects=False, trust_env=False
+        )
+        self.counts: Counter[str] = Counter()
+        """Tries and faults by kind, since the beginning."""
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def complete(self, messages: Sequence[Message], schema: dict[str, Any]) -> str:
+        """The text of the model's answer.
+
+        Raises:
+            ServerFault: there is none, for good.
+        """
+        async with self._slots:
+            try:
+                async with asyncio.timeout(self._endpoint.deadline_seconds):
+                    return await self._with_retries(self._question(messages, schema))
+            except TimeoutError:
+                self._note("timeout")
+                raise ServerFault("timeout", self._says("did not answer before the deadline"), False) from None
+
+    async def _with_retries(self, question: dict[str, Any]) -> str:
+        """Try until it works, the fault is not a passing one, or there is no time left for another pause."""
+        retrying = AsyncRetrying(
+            retry=retry_if_exception(lambda error: isinstance(error, ServerFault) and error.passing),
+            stop=stop_before_delay(self._endpoint.deadline_seconds),
+            wait=_pause,
+            reraise=True,
+        )
+        async for attempt in retrying:
+            with attempt:
+                return await self._try(question)
+        raise AssertionError("tenacity ends with a result or an exception")
+
+    async def _try(self, question: dict[str, Any]) -> str:
+        if not self._breaker.allow():
+            self.counts["down"] += 1
+            raise ServerFault("down", self._says("is out of order, and is not asked for a while"), False)
+        self.counts["tries"] += 1
+        try:
+            text = self._answer(await self._post(question))
+        except ServerFault as fault:
+            self._note(fault.kind)
+            raise
+        self._breaker.succeeded()
+        return text
+
+    async def _post(self, question: dict[str, Any]) -> bytes:
+        """The body of a response with status 200."""
+        url = f"{self._endpoint.url.rstrip('/')}/chat/completions"
+        try:
+            async with asyncio.timeout(self._endpoint.attempt_seconds):
+                async with self._http.stream("POST", url, json=question) as response:
+                    body = b""
+                    async for part in response.aiter_bytes():
+                        body += part
+                        if len(body) > LARGEST_BODY:
+                            raise ServerFault("too long", self._says(f"sent more than {LARGEST_BODY} bytes"), True)
+        except (TimeoutError, httpx.TimeoutException):
+            raise ServerFault("timeout", self._says("was too slow"), True) from None
+        except httpx.ConnectError:
+            raise ServerFault("refused", self._says("takes no connections"), True) from None
+        except httpx.HTTPError as error:
+            raise ServerFault("truncated", self._says(f"broke off ({type(error).__name__})"), True) from None
+        status = response.status_code
+        if status == 429:
+            raise ServerFault("busy", self._says("is busy"), True, _seconds(response.headers.get("retry-after")))
+        if status >= 500:
+            raise ServerFault("server error", self._says(f"failed with status {status}"), True)
+        if status != 200:
+            reason = " ".join(body[:300].decode("utf-8", "replace").split())
+            raise ServerFault("rejected", self._says(f"rejected the question with status {status}: {reason}"), False)
+        return body
+
+    def _answer(self, body: bytes) -> str:
+        """The text within a response; one that was cut off for its length is the reader's to refuse."""
+        try:
+            found = json.loads(body)
+            choice = found["choices"][0]
+            text, model = choice["message"]["content"], found["model"]
+            if not isinstance(text, str):
+                raise TypeError
+        except (ValueError, KeyError, IndexError, TypeError):
+            raise ServerFault("not JSON", self._says("sent something other than a chat completion"), True) from None
+        # `transformers serve` appends the revision to the name.
+        if str(model).split("@")[0] != self._endpoint.model.split("@")[0]:
+            raise ServerFault("wrong model", self._says(f"answered as {str(model)[:80]!r}"), False)
+        return text
+
+    def _question(self, messages: Sequence[Message], schema: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "model": self._endpoint.model,
+            "messages": list(messages),
+            "max_tokens": self._endpoint.answer_tokens,
+            "temperature": 0.0,
+            "seed": 0,
+            "response_format": {
+                "type": "json_schema",
+                "json_schema": {"name": "verdict", "schema": schema, "strict": True},
+            },
+        }
+
+    def _note(self, kind: FaultKind) -> None:
+        self.counts[kind] += 1
+        if kind in ("refused", "timeout", "server error", "truncated", "not JSON", "too long"):
+            self._breaker.failed()
+
+    def _says(self, what: str) -> str:
+        return f"the teacher's server at {self._endpoint.url} (model {self._endpoint.model}) {what}"
+
+
+def _pause(state: RetryCallState) -> float:
+    """Exponential with full jitter, so that parallel questions do not come back together; at least what was asked."""
+    error = state.outcome.exception() if state.outcome else None
+    asked = error.wait if isinstance(error, ServerFault) else 0.0
+    return max(asked, wait_random_exponential(multiplier=0.25, max=8.0)(state))
+
+
+def _seconds(header: str | None) -> float:
+    """The seconds of a Retry-After header; dates are not used by these servers."""
+    try:
+        return max(0.0, float(header or 0.0))
+    except ValueError:
+        return 0.0

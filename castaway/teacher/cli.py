@@ -1,0 +1,94 @@
+"""`castaway teacher`: is the server that is to judge there, does it judge well, and how fast?"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from castaway.errors import CastawayError
+
+KEY_VARIABLE = "CASTAWAY_TEACHER_KEY"
+KEY_FILE_VARIABLE = "CASTAWAY_TEACHER_KEY_FILE"
+
+app = typer.Typer(help="Look at the server of a teacher: what it says, and how fast.", rich_markup_mode=None)
+
+Url = Annotated[str, typer.Option(help="The server, as OpenAI's clients take it: http://HOST:PORT/v1.")]
+Model = Annotated[str, typer.Option(help="The name that the server knows the model by.")]
+Config = Annotated[Path, typer.Option("--params", help="Where the game's scenario stands.")]
+
+DEFAULT_URL = "http://127.0.0.1:8000/v1"
+DEFAULT_MODEL = "teacher"
+
+
+def secret() -> str:
+    """The key of the server, from the environment or from the file that it names; empty if there is none."""
+    path = os.environ.get(KEY_FILE_VARIABLE)
+    if not path:
+        return os.environ.get(KEY_VARIABLE, "")
+    try:
+        return Path(path).read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        raise CastawayError(f"{KEY_FILE_VARIABLE} names {path}, which cannot be read; unset it or mend it") from None
+
+
+@app.command()
+def check(url: Url = DEFAULT_URL, model: Model = DEFAULT_MODEL, params: Config = Path("params.yaml")) -> None:
+    """Ask for four verdicts, and print them beside those of the rules."""
+    from castaway.chat import parse_reply
+    from castaway.envs.registry import make_environment
+    from castaway.params import load_params
+    from castaway.report import table
+    from castaway.teacher.chat_client import Endpoint
+    from castaway.teacher.inspection import smoke_attempts
+    from castaway.teacher.rules import RulesTeacher
+    from castaway.teacher.served import Conduct, ServedTeacher
+
+    environment = make_environment(load_params(params), "marooned")
+    attempts = smoke_attempts(environment)
+    teacher = ServedTeacher("marooned", environment.rules, Endpoint(url, model, secret()), Conduct())
+    try:
+        judged = teacher.judge(attempts)
+    finally:
+        teacher.close()
+    rows = []
+    for attempt, verdict, rules in zip(attempts, judged, RulesTeacher(environment.rules).judge(attempts), strict=True):
+        said = [f"{v.action} {v.penalty:g}{'' if v.valid else ' (put right)'}" for v in (verdict, rules)]
+        rows.append([parse_reply(attempt.text).action, verdict.source, *said, verdict.critique])
+    typer.echo(table(["answered", "judge", "verdict", "the rules", "critique"], rows))
+    typer.echo(", ".join(f"{name}: {count}" for name, count in sorted(teacher.counts.items())))
+
+
+@app.command()
+def bench(
+    url: Url = DEFAULT_URL,
+    model: Model = DEFAULT_MODEL,
+    params: Config = Path("params.yaml"),
+    questions: Annotated[int, typer.Option(min=1, help="Questions at each level.")] = 128,
+    levels: Annotated[list[int] | None, typer.Option("--level", min=1, help="Questions open at one time.")] = None,
+) -> None:
+    """Measure answers a second and how long one takes, by how many are asked for at one time."""
+    from castaway.envs.registry import make_environment
+    from castaway.params import load_params
+    from castaway.report import table
+    from castaway.teacher.chat_client import Endpoint
+    from castaway.teacher.inspection import measure_speed
+
+    environment = make_environment(load_params(params), "marooned")
+    found = measure_speed(environment, Endpoint(url, model, secret()), levels or [1, 16, 64], questions)
+    rows = [
+        [
+            str(speed.concurrency),
+            f"{speed.per_second:.1f}",
+            f"{1000 * speed.median:.0f}",
+            f"{1000 * speed.worst_twentieth:.0f}",
+            f"{100 * speed.usable:.0f} %",
+            str(speed.failed),
+        ]
+        for speed in found
+    ]
+    typer.echo(table(["open", "answers/s", "median ms", "95 % below ms", "usable", "failed"], rows))
+    if all(speed.per_second == 0 for speed in found):
+        raise CastawayError(f"the server at {url} answered nothing; is it running, and is {model} its model's name?")

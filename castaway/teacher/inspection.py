@@ -1,0 +1,104 @@
+"""Looking at a teacher's server before training depends on it: what it says, and how fast it says it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import quantiles
+from time import perf_counter
+
+from castaway.chat import Reply
+from castaway.envs.base import Prompt, TextEnvironment
+from castaway.teacher.answer import answer_schema, parse_answer
+from castaway.teacher.base import Attempt
+from castaway.teacher.chat_client import ChatClient, Endpoint, ServerFault
+from castaway.teacher.question import question
+
+SMOKE_CASES = ("MOVING", "CHECK_STATUS", "GATHER wood", "MOVE NORTH")
+"""What students of MAROONED were seen to write: two verbs that do not exist, a form that does not, and one in order."""
+SMOKE_ID = 900_000_001
+
+
+def smoke_attempts(environment: TextEnvironment) -> list[Attempt]:
+    """The smoke cases, written by somebody who may walk."""
+    environment.reset(SMOKE_ID, environment.seats[0])
+    while not environment.done:
+        for prompt in environment.prompts():
+            if environment.rules.refusal(prompt.observation, SMOKE_CASES[-1]) is None:
+                return [Attempt(prompt, str(Reply("I think", action))) for action in SMOKE_CASES]
+        environment.step({})
+    raise ValueError(f"nobody may {SMOKE_CASES[-1]} in this game")
+
+
+def distinct_attempts(environment: TextEnvironment, count: int) -> list[Attempt]:
+    """So many different situations, each with an answer that is not an action, so that all have to be thought about."""
+    found: list[Attempt] = []
+    task_id = SMOKE_ID
+    while len(found) < count:
+        environment.reset(task_id, environment.seats[0])
+        while not environment.done and len(found) < count:
+            prompts: tuple[Prompt, ...] = environment.prompts()
+            found += [Attempt(prompt, str(Reply("I think", f"MOVING {len(found)}"))) for prompt in prompts]
+            environment.step({})
+        task_id += 1
+    return found[:count]
+
+
+@dataclass(frozen=True)
+class Speed:
+    """How a server did with so many questions open at one time."""
+
+    concurrency: int
+    per_second: float
+    """Answers that came, whatever they said."""
+    median: float
+    """Seconds."""
+    worst_twentieth: float
+    """Seconds that 95 % of the answers took less than."""
+    usable: float
+    """Share of the answers that are JSON of the right shape."""
+    failed: int
+
+
+def measure_speed(environment: TextEnvironment, endpoint: Endpoint, levels: Sequence[int], count: int) -> list[Speed]:
+    """Ask `count` questions at each level of concurrency; nothing is asked twice, so none is remembered."""
+    attempts = distinct_attempts(environment, count * len(levels))
+    found = []
+    for number, level in enumerate(levels):
+        some = attempts[number * count : (number + 1) * count]
+        found.append(asyncio.run(_measure(environment, replace(endpoint, concurrency=level), some)))
+    return found
+
+
+async def _measure(environment: TextEnvironment, endpoint: Endpoint, attempts: Sequence[Attempt]) -> Speed:
+    client = ChatClient(endpoint)
+    slots = asyncio.Semaphore(endpoint.concurrency)
+    schema = answer_schema()
+
+    async def ask(attempt: Attempt) -> tuple[float, str | None]:
+        async with slots:
+            began = perf_counter()
+            try:
+                text = await client.complete(question(environment.name, environment.rules, attempt), schema)
+            except ServerFault:
+                return perf_counter() - began, None
+            return perf_counter() - began, text
+
+    began = perf_counter()
+    answers = await asyncio.gather(*(ask(attempt) for attempt in attempts))
+    seconds = perf_counter() - began
+    await client.close()
+    texts = [text for _, text in answers if text is not None]
+    took = sorted(one for one, text in answers if text is not None) or [0.0]
+    cuts = quantiles(took, n=20, method="inclusive") if len(took) > 1 else took * 19
+    usable = sum(_is_answer(text) for text in texts) / max(1, len(texts))
+    return Speed(endpoint.concurrency, len(texts) / seconds, cuts[9], cuts[18], usable, len(answers) - len(texts))
+
+
+def _is_answer(text: str) -> bool:
+    try:
+        parse_answer(text)
+    except ValueError:
+        return False
+    return True

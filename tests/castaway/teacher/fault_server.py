@@ -1,0 +1,120 @@
+"""A chat server with every fault there is, as a process of its own: `python -m tests.castaway.teacher.fault_server`.
+
+It prints its port. The model's name says how it behaves, word by word: each try takes the next one, the last one stays.
+GET /asked returns all questions that it got.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections import Counter
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+ASKED: list[dict[str, Any]] = []
+TRIES: Counter[str] = Counter()
+LOCK = threading.Lock()
+HANG = threading.Event()
+
+
+def data_of(question: dict[str, Any]) -> dict[str, Any]:
+    """What the teacher was shown."""
+    text = question["messages"][1]["content"]
+    found: dict[str, Any] = json.loads(text.removeprefix("<data>\n").removesuffix("\n</data>"))
+    return found
+
+
+def verdict(question: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """What a good teacher says: right about legality, and the last legal action as its correction."""
+    data = data_of(question)
+    lines = [line for line in data["answered"].split("\n") if line.startswith("ACTION: ")]
+    action = lines[0].removeprefix("ACTION: ") if lines else ""
+    valid = action in data["legal_actions"]
+    best = action if valid else data["legal_actions"][-1]
+    return {"valid": valid, "action": best, "penalty": 0.0 if valid else -1.25, "critique": "So\nit is.", **changes}
+
+
+ODD_VERDICTS: dict[str, dict[str, Any]] = {
+    "illegal": {"valid": False, "action": "FLY HOME"},
+    "harsh": {"penalty": -99.0},
+    "generous": {"penalty": 7.0},
+    "yes": {"valid": True},
+    "no": {"valid": False},
+    "types": {"penalty": "-1"},
+    "extra": {"note": "x"},
+    "nan": {"penalty": float("nan")},
+    "verbose": {"critique": "x" * 10_000},
+}
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Behaves as the model's name says."""
+
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *args: Any) -> None:
+        """Quietly."""
+
+    def do_GET(self) -> None:
+        """What was asked."""
+        with LOCK:
+            self._send(200, json.dumps(ASKED).encode())
+
+    def do_POST(self) -> None:
+        """A chat completion, or the fault that is next."""
+        question = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        with LOCK:
+            ASKED.append({**question, "authorization": self.headers.get("authorization", "")})
+            words = question["model"].split("-")
+            turn = TRIES[question["model"] + question["messages"][1]["content"]]
+            TRIES[question["model"] + question["messages"][1]["content"]] += 1
+        self._behave(words[min(turn, len(words) - 1)], question)
+
+    def _behave(self, word: str, question: dict[str, Any]) -> None:
+        if word == "busy":
+            self._send(429, b"{}", {"retry-after": "0.05"})
+        elif word == "broken":
+            self._send(503, b"oops")
+        elif word == "rejecting":
+            self._send(400, b'{"error": "no such field"}')
+        elif word == "slow":
+            HANG.wait(30)
+        elif word == "cut":
+            self.send_response(200)
+            self.send_header("content-length", "1000")
+            self.end_headers()
+            self.wfile.write(b'{"choices": [{"mess')
+            self.close_connection = True
+        elif word == "huge":
+            self._send(200, b"x" * 1_000_000)
+        elif word == "prose":
+            self._answer(question, "I would rather not judge.")
+        elif word == "html":
+            self._send(200, b"<html>gateway</html>")
+        elif word == "null":
+            self._answer(question, None)
+        elif word == "impostor":
+            self._answer(question, json.dumps(verdict(question)), model="somebody-else")
+        else:
+            self._answer(question, json.dumps(verdict(question, **ODD_VERDICTS.get(word, {}))))
+
+    def _answer(self, question: dict[str, Any], text: str | None, model: str = "") -> None:
+        body = {"model": model or question["model"], "choices": [{"message": {"content": text}}]}
+        self._send(200, json.dumps(body).encode())
+
+    def _send(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
+        self.send_response(status)
+        for name, value in {"content-length": str(len(body)), **(headers or {})}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+
+if __name__ == "__main__":
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    print(server.server_address[1], flush=True)
+    threading.Thread(target=lambda: (sys.stdin.read(), server.shutdown()), daemon=True).start()
+    server.serve_forever()

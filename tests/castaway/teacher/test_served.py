@@ -1,0 +1,185 @@
+"""The served teacher against a server that behaves badly in every way: nothing wrong comes out, and nothing hangs."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from castaway.envs.marooned.environment import MaroonedEnvironment
+from castaway.envs.marooned.teaching import MaroonedRules
+from castaway.teacher.base import WORST_PENALTY, Attempt, Verdict
+from castaway.teacher.cache import AnswerCache
+from castaway.teacher.chat_client import Endpoint
+from castaway.teacher.rules import RulesTeacher
+from castaway.teacher.served import Conduct, ServedTeacher, TeacherOutage
+
+RULES = MaroonedRules()
+LEGAL = "REASONING: rest\nACTION: WAIT"
+ILLEGAL = "REASONING: I go.\nACTION: MOVING"
+PAUSE = Conduct(on_outage="pause")
+GO_ON = Conduct(on_outage="rules")
+Make = Callable[..., ServedTeacher]
+
+
+def attempts(*texts: str) -> list[Attempt]:
+    """The same sailor's situation with these answers."""
+    environment = MaroonedEnvironment("skiff", "compact")
+    environment.reset(5, "crew")
+    prompt = environment.prompts()[0]
+    return [Attempt(prompt, text) for text in texts]
+
+
+@pytest.fixture
+def make(url: str) -> Iterator[Make]:
+    """Makes teachers, and closes them."""
+    made: list[ServedTeacher] = []
+
+    def teacher(behaviour: str, conduct: Conduct = PAUSE, cache: AnswerCache | None = None, **changes: Any) -> Any:
+        quick = Endpoint(url, behaviour, attempt_seconds=2.0, deadline_seconds=4.0, patience_seconds=30.0)
+        made.append(ServedTeacher("marooned", RULES, replace(quick, **changes), conduct, cache))
+        return made[-1]
+
+    yield teacher
+    for one in made:
+        one.close()
+
+
+def asked(url: str, model: str) -> list[dict[str, Any]]:
+    """The questions that a model got."""
+    with urllib.request.urlopen(url.replace("/v1", "/asked"), timeout=10) as response:
+        return [question for question in json.load(response) if question["model"] == model]
+
+
+def test_a_legal_action_stands_and_an_illegal_one_is_put_right(make: Make) -> None:
+    good, bad = make("good").judge(attempts(LEGAL, ILLEGAL))
+    assert good == Verdict(True, "WAIT", 0.0, "So it is.", "", "good")
+    assert not bad.valid and bad.source == "good" and bad.penalty == -1.25
+    assert bad.action == RULES.legal_actions(attempts(ILLEGAL)[0].prompt.observation)[-1]
+    assert bad.reasoning == RULES.reason(attempts(ILLEGAL)[0].prompt.observation, bad.action)
+
+
+@pytest.mark.parametrize("fault", ["busy", "broken", "cut", "huge", "html", "null"])
+def test_a_fault_that_passes_is_waited_out(make: Make, fault: str) -> None:
+    teacher = make(f"{fault}-good")
+    assert teacher.judge(attempts(LEGAL))[0].source == f"{fault}-good"
+    assert teacher.counts["tries"] == 2 and sum(teacher.counts.values()) == 4
+
+
+def test_a_slow_answer_is_asked_for_again(make: Make) -> None:
+    teacher = make("slow-good", attempt_seconds=0.3)
+    assert teacher.judge(attempts(LEGAL))[0].source == "slow-good"
+    assert teacher.counts["timeout"] == 1
+
+
+@pytest.mark.parametrize("fault", ["busy", "broken", "cut", "huge", "html", "null", "slow", "rejecting", "impostor"])
+def test_a_fault_that_stays_ends_before_the_deadline_in_the_rules_or_in_a_pause(make: Make, fault: str) -> None:
+    hurry = {"attempt_seconds": 0.3, "deadline_seconds": 1.0}
+    teacher = make(fault, GO_ON, **hurry)
+    assert teacher.judge(attempts(LEGAL, ILLEGAL)) == RulesTeacher(RULES).judge(attempts(LEGAL, ILLEGAL))
+    assert teacher.counts["outages"] == 2
+    with pytest.raises(TeacherOutage, match=r"127\.0\.0\.1.*run the stage again"):
+        make(fault, PAUSE, **hurry).judge(attempts(LEGAL))
+
+
+def test_no_server_at_all(make: Make) -> None:
+    nobody = {"url": "http://127.0.0.1:9/v1", "deadline_seconds": 1.0}
+    assert make("good", GO_ON, **nobody).judge(attempts(ILLEGAL))[0].source == "rules"
+    with pytest.raises(TeacherOutage, match="takes no connections"):
+        make("good", PAUSE, **nobody).judge(attempts(ILLEGAL))
+
+
+def test_a_server_that_stays_away_is_soon_left_alone(make: Make) -> None:
+    teacher = make("good", GO_ON, url="http://127.0.0.1:9/v1", deadline_seconds=1.0, patience_seconds=0.1)
+    teacher.judge(attempts(ILLEGAL))
+    tries = teacher.counts["tries"]
+    teacher.judge(attempts(ILLEGAL, LEGAL))
+    assert teacher.counts["tries"] == tries and teacher.counts["down"] >= 2
+
+
+@pytest.mark.parametrize("odd", ["prose", "illegal", "types", "extra", "nan", "verbose", "yes"])
+def test_an_answer_that_cannot_be_used_is_asked_for_once_more_with_the_reason(make: Make, url: str, odd: str) -> None:
+    model = f"{odd}-good"
+    assert make(model).judge(attempts(ILLEGAL))[0].source in (model, "rules")
+    stubborn = make(odd)
+    assert stubborn.judge(attempts(ILLEGAL)) == RulesTeacher(RULES).judge(attempts(ILLEGAL))
+    assert stubborn.counts["asked again"] == 1 and stubborn.counts["unusable"] == 1
+    first, second = asked(url, odd)
+    assert len(first["messages"]) == 2 and len(second["messages"]) == 4
+    assert second["messages"][3]["content"].startswith("That cannot be used: ")
+
+
+@pytest.mark.parametrize(("odd", "penalty"), [("harsh", WORST_PENALTY), ("generous", 0.0)])
+def test_penalties_are_held_on_the_scale(make: Make, odd: str, penalty: float) -> None:
+    assert [verdict.penalty for verdict in make(odd).judge(attempts(LEGAL, ILLEGAL))] == [penalty, penalty]
+
+
+def test_a_legal_action_that_the_model_dislikes_is_executed_unless_it_may_override(make: Make) -> None:
+    other = "REASONING: rest\nACTION: WAIT"
+    assert make("no").judge(attempts(other))[0].valid
+    overridden = make("no", Conduct(override_legal=True)).judge(attempts(other))[0]
+    assert not overridden.valid and overridden.source == "no"
+    assert RULES.refusal(attempts(other)[0].prompt.observation, overridden.action) is None
+
+
+def test_in_a_cascade_only_what_the_rules_doubt_is_asked(make: Make) -> None:
+    teacher = make("good", Conduct(cascade=True))
+    assert [verdict.source for verdict in teacher.judge(attempts(LEGAL, ILLEGAL))] == ["rules", "good"]
+    assert teacher.counts["tries"] == 1
+
+
+def test_nothing_is_paid_for_twice(make: Make, tmp_path: Path) -> None:
+    store = tmp_path / "cache" / "verdicts.db"
+    first = make("good", cache=AnswerCache(store))
+    verdicts = first.judge(attempts(LEGAL, ILLEGAL, LEGAL, ILLEGAL))
+    assert first.counts["tries"] == 2
+    again = make("good", cache=AnswerCache(store), url="http://127.0.0.1:9/v1", deadline_seconds=1.0)
+    assert again.judge(attempts(LEGAL, ILLEGAL, LEGAL, ILLEGAL)) == verdicts
+    assert "tries" not in again.counts and again.counts["cached"] == 4
+    with pytest.raises(TeacherOutage):
+        make("another", cache=AnswerCache(store), url="http://127.0.0.1:9/v1", deadline_seconds=1.0).judge(
+            attempts(LEGAL)
+        )
+
+
+def test_a_stored_answer_is_checked_like_a_new_one(make: Make, tmp_path: Path) -> None:
+    class Poisoned(AnswerCache):
+        def get(self, keys: Any) -> dict[str, str]:
+            bad = {"valid": False, "action": "FLY HOME", "penalty": 0.0, "critique": ""}
+            return {key: json.dumps(bad) for key in keys}
+
+    teacher = make("good", cache=Poisoned(tmp_path / "verdicts.db"))
+    assert teacher.judge(attempts(ILLEGAL))[0].source == "good" and "cached" not in teacher.counts
+
+
+def test_the_key_is_sent_and_never_shown(make: Make, url: str) -> None:
+    make("good-keyed", key="s3cret").judge(attempts(LEGAL))
+    assert asked(url, "good-keyed")[0]["authorization"] == "Bearer s3cret"
+    assert "s3cret" not in repr(Endpoint(url, "good", key="s3cret"))
+    with pytest.raises(TeacherOutage) as caught:
+        make("rejecting", key="s3cret").judge(attempts(LEGAL))
+    assert "s3cret" not in str(caught.value)
+
+
+def test_many_questions_are_open_at_one_time_but_no_more_than_allowed(make: Make) -> None:
+    teacher = make("slow", GO_ON, attempt_seconds=0.5, deadline_seconds=0.6, concurrency=8)
+    texts = [f"REASONING: {number}\nACTION: WAIT" for number in range(16)]
+    teacher.judge(attempts(*texts))
+    assert teacher.counts["outages"] == 16
+
+
+@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=st.text(max_size=60))
+def test_whatever_the_student_writes_the_action_is_legal(make: Make, text: str) -> None:
+    attempt = attempts(text)[0]
+    for behaviour in ("good", "illegal", "yes"):
+        verdict = make(behaviour).judge([attempt])[0]
+        assert RULES.refusal(attempt.prompt.observation, verdict.action) is None
+        assert WORST_PENALTY <= verdict.penalty <= 0 and "\n" not in verdict.critique
