@@ -1,7 +1,7 @@
-"""The served teacher against a real server: `transformers serve` with continuous batching, and a model that knows nothing.
+"""The served teacher against `transformers serve` with continuous batching, and a model that knows nothing.
 
-It has no structured outputs and its model talks nonsense, so what is shown is that real HTTP, real queues and real kills
-are borne, and that nonsense never becomes a verdict.
+It has no structured outputs and its model talks nonsense, so what is shown is that real HTTP, real queues and
+real kills are borne, and that nonsense never becomes a verdict.
 """
 
 from __future__ import annotations
