@@ -35,6 +35,7 @@ def test_the_schema_asks_for_all_four_fields_and_no_other() -> None:
     schema = answer_schema()
     assert schema["required"] == ["valid", "action", "penalty", "critique"] and not schema["additionalProperties"]
     assert schema["properties"]["valid"] == {"type": "boolean"}
+    assert schema["properties"]["penalty"] == {"type": "number", "minimum": WORST_PENALTY, "maximum": 0.0}
 
 
 @pytest.mark.parametrize(
