@@ -1,4 +1,4 @@
-"""`castaway teacher`: is the server that is to judge there, does it judge well, and how fast?"""
+"""`castaway teacher`: start the server that is to judge; is it there, does it judge well, and how fast?"""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from castaway.errors import CastawayError
 KEY_VARIABLE = "CASTAWAY_TEACHER_KEY"
 KEY_FILE_VARIABLE = "CASTAWAY_TEACHER_KEY_FILE"
 
-app = typer.Typer(help="Look at the server of a teacher: what it says, and how fast.", rich_markup_mode=None)
+app = typer.Typer(
+    help="Start the server of a teacher, and look at it: what it says, and how fast.", rich_markup_mode=None
+)
 
 Url = Annotated[str, typer.Option(help="The server, as OpenAI's clients take it: http://HOST:PORT/v1.")]
 Model = Annotated[str, typer.Option(help="The name that the server knows the model by.")]
@@ -32,6 +34,36 @@ def secret() -> str:
         return Path(path).read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError):
         raise CastawayError(f"{KEY_FILE_VARIABLE} names {path}, which cannot be read; unset it or mend it") from None
+
+
+@app.command()
+def serve(
+    weights: Annotated[str, typer.Argument(help="A folder, or the name of a Hugging Face model.")],
+    model: Annotated[str, typer.Option(help="The name that clients are to call it by.")] = DEFAULT_MODEL,
+    revision: Annotated[str | None, typer.Option(help="The commit of a Hugging Face model.")] = None,
+    adapter: Annotated[list[str] | None, typer.Option(help="NAME=PATH: a LoRA adapter, served as NAME.")] = None,
+    context: Annotated[int | None, typer.Option(min=1, help="Tokens of question and answer together.")] = None,
+    cache: Annotated[int | None, typer.Option(min=1, help="GiB of memory for keys and values.")] = None,
+    host: Annotated[
+        str, typer.Option(help="Where to listen; elsewhere than on this host only with a key.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 for any free one.")] = 8000,
+    environment: Annotated[Path, typer.Option(help="Where vLLM is installed.")] = Path(".venv-vllm"),
+    log: Annotated[Path, typer.Option(help="What vLLM says.")] = Path("scratch/teacher.log"),
+    ready: Annotated[float, typer.Option(min=1, help="Seconds that it may take to get ready.")] = 600.0,
+) -> None:
+    """Serve a model with vLLM until Ctrl-C or SIGTERM; `check` and `bench` find it where they look by default."""
+    from castaway.teacher.server import running, stop_requests
+    from castaway.teacher.vllm import Serving, find_vllm, read_adapter
+
+    adapters = tuple(read_adapter(one) for one in adapter or ())
+    serving = Serving(weights, model, revision, adapters, context, cache, host, port, environment, log, ready)
+    with stop_requests() as stopping:
+        typer.echo(f"starting vLLM for {find_vllm(environment)[1]}; what it says stands in {log}")
+        with running(serving, secret(), stopping) as server:
+            typer.echo(f"{server.url} serves {', '.join([model, *(one.name for one in adapters)])}; Ctrl-C stops it")
+            server.watch(stopping)
+        typer.echo("stopped")
 
 
 @app.command()
