@@ -40,15 +40,16 @@ class Answer(BaseModel):
 def answer_schema() -> dict[str, Any]:
     """The JSON schema of an answer, as `response_format` takes it: without titles, all fields required.
 
-    It holds the penalty on the scale, which the reader does not insist on: a server that writes what fits the schema
-    would let an unsure model write digits without end, or a number that is larger than any float.
+    It lets the penalty be one of the scale's tenths only, which the reader does not insist on. A server that writes
+    whatever fits lets an unsure model write digits without end, or a number that is larger than any float.
     """
     schema = Answer.model_json_schema()
     properties = {
         name: {key: value for key, value in field.items() if key != "title"}
         for name, field in schema["properties"].items()
     }
-    properties["penalty"] |= {"minimum": WORST_PENALTY, "maximum": 0.0}
+    tenths = range(0, int(10 * WORST_PENALTY) - 1, -1)
+    properties["penalty"]["enum"] = [tenth / 10 if tenth % 10 else tenth // 10 for tenth in tenths]
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 

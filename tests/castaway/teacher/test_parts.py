@@ -35,7 +35,8 @@ def test_the_schema_asks_for_all_four_fields_and_no_other() -> None:
     schema = answer_schema()
     assert schema["required"] == ["valid", "action", "penalty", "critique"] and not schema["additionalProperties"]
     assert schema["properties"]["valid"] == {"type": "boolean"}
-    assert schema["properties"]["penalty"] == {"type": "number", "minimum": WORST_PENALTY, "maximum": 0.0}
+    tenths = schema["properties"]["penalty"]["enum"]
+    assert (len(tenths), max(tenths), min(tenths)) == (51, 0, WORST_PENALTY) and -0.3 in tenths
 
 
 @pytest.mark.parametrize(
