@@ -2,9 +2,11 @@
 #
 #   make repro [TARGETS="sft@marooned"]   set up, then dvc repro
 #   make test                             set up, then ruff, mypy and pytest
+#   make test-vllm                        set up, with vLLM in .venv-vllm, then the tests that need it
 #   make bench                            set up, then the benchmarks
 #   make ui                               MLflow on http://127.0.0.1:5000
 #   make setup                            only .venv, from the pins in constraints.txt
+#   make setup-vllm                       only .venv-vllm, vLLM for CPUs, from the pins in constraints-vllm.txt
 
 PYTHON ?= python3
 PORT ?= 5000
@@ -12,13 +14,16 @@ TARGETS ?=
 BIN := .venv/bin
 # One stamp per content of the two files: unchanged pins install nothing.
 STAMP := .venv/castaway-$(shell cat pyproject.toml constraints.txt | git hash-object --stdin | cut -c1-12)
+# vLLM pins its own torch and transformers: it is a server in an environment of its own, spoken to over HTTP.
+VLLM_BIN := .venv-vllm/bin
+VLLM_STAMP := .venv-vllm/castaway-$(shell git hash-object constraints-vllm.txt | cut -c1-12)
 # DVC runs a stage's command through the shell: it finds `python` on the PATH.
 ENV := PATH="$(CURDIR)/$(BIN):$$PATH" DO_NOT_TRACK=1 MLFLOW_DISABLE_TELEMETRY=true
 
 # The last TRL that had PPO, for `make bench` alone: a folder that only the process which measures it has on its path.
 PEER := .bench/trl-1.12.0
 
-.PHONY: repro test bench ui setup
+.PHONY: repro test test-vllm bench ui setup setup-vllm
 
 repro: setup
 	@$(ENV) dvc repro $(TARGETS)
@@ -28,6 +33,9 @@ test: setup
 	@$(ENV) ruff format --check .
 	@$(ENV) mypy
 	@$(ENV) pytest
+
+test-vllm: setup setup-vllm
+	@$(ENV) pytest tests/vllm
 
 bench: setup $(PEER)
 	@$(ENV) python -m benchmarks
@@ -45,6 +53,16 @@ $(STAMP):
 	@echo "Installing the pinned dependencies into .venv (a few minutes, once) ..."
 	@$(BIN)/pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@rm -f .venv/castaway-*
+	@touch $@
+
+setup-vllm: $(VLLM_STAMP)
+
+# The file names every package, so nothing is resolved; it says itself which of vLLM's requirements it leaves out.
+$(VLLM_STAMP):
+	@test -x $(VLLM_BIN)/python || $(PYTHON) -m venv .venv-vllm
+	@echo "Installing vLLM into .venv-vllm (two minutes, 2 GiB, once) ..."
+	@$(VLLM_BIN)/pip install -qq --disable-pip-version-check --no-deps -r constraints-vllm.txt
+	@rm -f .venv-vllm/castaway-*
 	@touch $@
 
 $(PEER):
