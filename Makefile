@@ -1,4 +1,4 @@
-# Castaway. `make repro` builds what params.yaml describes, `make test` checks everything; each sets itself up.
+# Castaway. `make repro` builds what params.yaml describes, `make test` checks it; each sets itself up.
 #
 #   make repro [TARGETS="sft@marooned"]   set up, then dvc repro
 #   make test                             set up, then ruff, mypy and pytest
@@ -58,10 +58,11 @@ $(STAMP):
 setup-vllm: $(VLLM_STAMP)
 
 # The file names every package, so nothing is resolved; it says itself which of vLLM's requirements it leaves out.
+# -I: pip would take what it finds on a PYTHONPATH for installed, where the server will not look.
 $(VLLM_STAMP):
 	@test -x $(VLLM_BIN)/python || $(PYTHON) -m venv .venv-vllm
-	@echo "Installing vLLM into .venv-vllm (two minutes, 2 GiB, once) ..."
-	@$(VLLM_BIN)/pip install -qq --disable-pip-version-check --no-deps -r constraints-vllm.txt
+	@echo "Installing vLLM into .venv-vllm (two minutes, 2.4 GB, once) ..."
+	@$(VLLM_BIN)/python -I -m pip install -qq --disable-pip-version-check --no-deps -r constraints-vllm.txt
 	@rm -f .venv-vllm/castaway-*
 	@touch $@
 
