@@ -202,8 +202,10 @@ class WithCritic(ActorCritic):
         values: torch.Tensor = critic.score(hidden).squeeze(-1)
         return values
 
-    def score(self, batch: TurnBatch, temperature: float, *, value_head_only: bool = False) -> Scores:
-        scores = super().score(batch, temperature)
+    def score(
+        self, batch: TurnBatch, temperature: float, *, value_head_only: bool = False, learn_entropy: bool = False
+    ) -> Scores:
+        scores = super().score(batch, temperature, learn_entropy=learn_entropy)
         # The reference pass needs no values; TRL leaves them out there as well.
         values = self.critic_values(batch) if torch.is_grad_enabled() else scores.values
         return Scores(scores.logprobs, scores.entropy, values * batch.mask)

@@ -54,9 +54,11 @@ class ActorCritic(nn.Module):
         """The language model itself; an adapter lives inside its layers."""
         return self.policy.get_base_model() if isinstance(self.policy, PeftModel) else self.policy
 
-    def trunk(self, **inputs: Any) -> Any:
-        """The decoder without its language-model head."""
-        return self.causal.model(**inputs)
+    def last_hidden_state(self, **inputs: Any) -> torch.Tensor:
+        """(rows, width) the final hidden states of the last tokens of rows that are padded on the left."""
+        tokens: torch.Tensor = inputs["input_ids"]
+        last = torch.full((len(tokens), 1), tokens.shape[1] - 1, device=tokens.device)
+        return hidden_states_at(self.causal.model, last, **inputs)[:, 0]
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """Next-token logits (..., vocabulary) of hidden states (..., width), in float32."""
@@ -68,14 +70,21 @@ class ActorCritic(nn.Module):
         values: torch.Tensor = self.value_head(hidden.float())
         return values.squeeze(-1)
 
-    def score(self, batch: TurnBatch, temperature: float, *, value_head_only: bool = False) -> Scores:
-        """Score replies under the present weights; gradients flow if they are enabled, or to the value head alone."""
+    def score(
+        self, batch: TurnBatch, temperature: float, *, value_head_only: bool = False, learn_entropy: bool = False
+    ) -> Scores:
+        """Score replies under the present weights.
+
+        If gradients are enabled they flow from log-probabilities and values, or to the value head alone; from the
+        entropy, which costs as much again as the logits, only if something is to be learned from it.
+        """
         # Padded on the right, a causal model needs no mask; without one it takes its fastest attention kernel.
         with folded(self.policy):
             before = hidden_states_at(self.causal.model, batch.before_reply, input_ids=batch.tokens)
         log_all = torch.log_softmax(self.logits(before) / temperature, dim=-1)
         logprobs = log_all.gather(-1, batch.replies[..., None]).squeeze(-1)
-        entropy = -(log_all.exp() * log_all).sum(-1)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and learn_entropy):
+            entropy = -(log_all.exp() * log_all).sum(-1)
         values = self.values(before.detach() if value_head_only else before)
         return Scores(logprobs * batch.mask, entropy * batch.mask, values * batch.mask)
 

@@ -63,10 +63,9 @@ def _sample_batch(
     running = torch.ones(len(prompts), dtype=torch.bool, device=device)
     columns: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]] = []
     for _ in range(rules.max_new_tokens):
-        output = actor.trunk(
+        hidden = actor.last_hidden_state(
             input_ids=tokens, attention_mask=mask, position_ids=place, past_key_values=cache, use_cache=True
         )
-        hidden = output.last_hidden_state[:, -1]
         log_all = torch.log_softmax(actor.logits(hidden) / rules.temperature, dim=-1)
         drawn = torch.multinomial(log_all.exp(), 1, generator=generator)
         columns.append((drawn[:, 0], log_all.gather(-1, drawn)[:, 0], actor.values(hidden), running))

@@ -34,6 +34,7 @@ class PolicyUpdate:
                 {"params": self._value_head, "lr": params.value_learning_rate},
             ],
             weight_decay=0.0,
+            fused=True,
         )
 
     def update(
@@ -137,7 +138,12 @@ class PolicyUpdate:
         values: dict[str, float] = {}
         if lessons:
             batch = self.batch([(lesson.turn.prompt_tokens, lesson.turn.reply_tokens) for lesson in lessons])
-            scores = self._actor.score(batch, self._params.temperature, value_head_only=warming_up)
+            scores = self._actor.score(
+                batch,
+                self._params.temperature,
+                value_head_only=warming_up,
+                learn_entropy=self._params.entropy_coefficient > 0,
+            )
             old = padded([lesson.old_logprobs for lesson in lessons], batch)
             mean_loss, values = self._loss(lessons, batch, scores, old, kl_coefficient, warming_up)
             loss = mean_loss * share

@@ -48,7 +48,7 @@ def outputs_and_gradients(model: Any, inputs: torch.Tensor, fold: bool) -> list[
     return [result.detach(), inputs.grad, *gradients]
 
 
-@pytest.mark.parametrize("shape", [(7, 6), (2, 5, 6)])
+@pytest.mark.parametrize("shape", [(7, 6), (2, 5, 6), (300, 6), (3, 100, 6)])
 def test_it_gives_the_outputs_and_gradients_of_peft(shape: tuple[int, ...]) -> None:
     model, inputs = adapted(), torch.randn(shape)
     plain = outputs_and_gradients(model, inputs, fold=False)
@@ -104,12 +104,16 @@ def test_the_layers_are_as_before_afterwards() -> None:
     assert not any("forward" in vars(module) for module in model.modules())
 
 
-def test_an_adapter_that_is_off_stays_off() -> None:
-    model, inputs = adapted(), torch.randn(5, 6)
-    with model.disable_adapter():
+@pytest.mark.parametrize("rows", [5, 300])
+@pytest.mark.parametrize("gradients", [True, False])
+def test_an_adapter_that_is_off_stays_off(rows: int, gradients: bool) -> None:
+    model, inputs = adapted(), torch.randn(rows, 6).requires_grad_(gradients)
+    with torch.set_grad_enabled(gradients), model.disable_adapter():
         plain = model(inputs)
         with folded(model):
-            assert torch.equal(model(inputs), plain)
+            result = model(inputs)
+    torch.testing.assert_close(result, plain)
+    assert result.requires_grad == gradients
     assert not torch.allclose(model(inputs), plain)
 
 

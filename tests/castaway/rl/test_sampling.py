@@ -75,6 +75,13 @@ def test_scores_are_log_probabilities_of_each_reply_token() -> None:
     assert scores.entropy[0].tolist() == pytest.approx(entropy[1:3].tolist(), abs=1e-4)
 
 
+@pytest.mark.parametrize("learn_entropy", [False, True])
+def test_a_gradient_flows_from_the_entropy_if_it_is_to_be_learned(learn_entropy: bool) -> None:
+    scores = stirred(student()[0]).score(TurnBatch.of([([5, 6], [7, 8])]), 1.0, learn_entropy=learn_entropy)
+    assert scores.logprobs.requires_grad
+    assert scores.entropy.requires_grad == learn_entropy
+
+
 def test_prompt_and_reply_tokens_join_into_the_conversation() -> None:
     tokenizer = student()[1]
     messages = [{"role": "system", "content": "a  b"}, {"role": "user", "content": "which way\n"}]
