@@ -149,6 +149,8 @@ class OneTurn(TextEnvironment):
 class AnythingGoes:
     """A teacher without an opinion."""
 
+    counts: Mapping[str, int] = {}
+
     def judge(self, attempts: Sequence[Attempt]) -> list[Verdict]:
         return [Verdict(True, attempt.text, 0.0, "", "", "none") for attempt in attempts]
 

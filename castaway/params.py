@@ -87,7 +87,28 @@ class MaroonedParams(Section):
 class TeacherParams(Section):
     """Who judges the student's moves while it trains."""
 
-    kind: Literal["rules"]
+    kind: Literal["rules", "openai"]
+    """The rules of the game alone, or a model behind an OpenAI-compatible server, which the rules keep in bounds."""
+    url: Annotated[str, Field(pattern=r"^https?://\S+/v1$")]
+    """The server. Its key, if it wants one, comes from the environment: CASTAWAY_TEACHER_KEY."""
+    model: Annotated[str, Field(min_length=1)]
+    """The name that the server knows the model by."""
+    cascade: bool
+    """Ask the model only about what the rules find fault with."""
+    override_legal: bool
+    """Execute the model's action instead of a legal one that it calls invalid."""
+    on_outage: Literal["rules", "pause"]
+    """When the server stays away: go on with the verdicts of the rules, marked as theirs, or stop and wait to go on."""
+    concurrency: PositiveInteger
+    """Questions that are open at one time."""
+    attempt_seconds: Positive
+    """How long one try may take."""
+    deadline_seconds: Positive
+    """How long a question may take, with all its tries."""
+    patience_seconds: Positive
+    """How long nothing but failures is borne before the server counts as down."""
+    answer_tokens: PositiveInteger
+    """The longest answer."""
 
 
 class DatasetParams(Section):
@@ -136,6 +157,8 @@ class PpoParams(Section):
     """Episodes that are played side by side: to their end, or as far as `turns_per_step` goes."""
     turns_per_step: PositiveInteger | None
     """Turns after which a rollout is cut off; its episodes go on in the next one. null plays whole episodes."""
+    lanes: PositiveInteger
+    """Groups of episodes: while the teacher judges one, the policy plays another. 2 pays with a slow teacher."""
     traitor_share: Fraction
     """Share of the episodes in which the policy plays the traitor against a scripted crew."""
     epochs: PositiveInteger

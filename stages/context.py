@@ -25,11 +25,18 @@ class Context:
     log: Log
     scratch: Path
     """Outside DVC, keyed by the stage's inputs: a killed stage resumes from here. Deleted after success."""
+    observe: Log
+    """As `log`, but for the MLflow run alone: what two runs with the same result may differ in."""
 
     @property
     def output(self) -> Path:
         """The stage's own folder, empty when the stage begins; byte-deterministic when it ends."""
         return self.folder(self.stage)
+
+    @property
+    def verdicts(self) -> Path:
+        """Where a teacher keeps answers that were paid for; it outlives the stage, and holds for any inputs."""
+        return self.root / "scratch" / "verdicts.sqlite"
 
     def folder(self, stage: str) -> Path:
         """The folder that `stage` leaves its final artifacts in."""

@@ -8,6 +8,8 @@ can be switched off. A killed run goes on from its newest checkpoint.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -24,7 +26,8 @@ from castaway.rl.checkpoint import load_newest, random_states, save_checkpoint, 
 from castaway.rl.corrections import write_corrections
 from castaway.rl.launch import together
 from castaway.rl.ppo import PpoTrainer
-from castaway.teacher.rules import RulesTeacher
+from castaway.teacher.base import Teacher, TeacherOutage
+from castaway.teacher.choice import chosen_teacher
 from stages.context import Context
 
 
@@ -36,6 +39,8 @@ def run(context: Context) -> dict[str, Any]:
         trainer, history = _train(context)
     trainer.actor.save(context.output)
     write_corrections(context.output / "corrections.jsonl", trainer.corrections)
+    report = json.dumps(trainer.agreement.report(), indent=2, ensure_ascii=False)
+    (context.output / "agreement.json").write_text(f"{report}\n", "utf-8")
     return {
         "steps": trainer.step_number,
         "corrections": len(trainer.corrections),
@@ -47,37 +52,24 @@ def run(context: Context) -> dict[str, Any]:
 def _follow(root: Path, task: str, scratch: Path, sections: dict[str, Any]) -> None:
     """What the other processes do: the same, and leave nothing."""
     params = Params.model_construct(**sections)
-    _train(Context(root, params, task, "ppo", lambda step, values: None, scratch))
+    _train(Context(root, params, task, "ppo", _nothing, scratch, _nothing))
+
+
+def _nothing(step: int, values: Mapping[str, float]) -> None:
+    """The first process reports for all."""
 
 
 def _train(context: Context) -> tuple[PpoTrainer, list[dict[str, float]]]:
-    """All steps, from the newest checkpoint on; the first process writes the checkpoints."""
-    params = context.params.ppo
-    trainer = _trainer(context)
-    leads = trainer.ranks.rank == 0
-    history: list[dict[str, float]] = []
-    saved = trainer.ranks.first(load_newest(context.scratch) if leads else None)
-    if saved:
-        trainer.load_state(saved["trainer"])
-        set_random_states(saved["random"][trainer.ranks.rank])
-        history = saved["history"]
-        for number, values in enumerate(history, start=1):
-            context.log(number, values)
-    with tqdm(total=params.steps, initial=trainer.step_number, desc="ppo", unit="step", disable=not leads) as bar:
-        while trainer.step_number < params.steps:
-            values = trainer.step()
-            history.append(values)
-            context.log(trainer.step_number, values)
-            bar.set_postfix(success=f"{values.get('success_rate', 0):.2f}", invalid=f"{values['invalid_rate']:.2f}")
-            bar.update()
-            if trainer.step_number % params.checkpoint_interval == 0:
-                state = {"trainer": trainer.state(), "random": trainer.ranks.gather(random_states())}
-                if leads:
-                    save_checkpoint(context.scratch, trainer.step_number, {**state, "history": history})
+    """All steps, from the newest checkpoint on."""
+    rules = make_environment(context.params, context.task).rules
+    with chosen_teacher(context.params.teacher, context.task, rules, context.verdicts) as teacher:
+        trainer = _trainer(context, teacher)
+        history = _resume(context, trainer)
+        _steps(context, trainer, teacher, history)
     return trainer, history
 
 
-def _trainer(context: Context) -> PpoTrainer:
+def _trainer(context: Context, teacher: Teacher) -> PpoTrainer:
     """The SFT policy under a fresh adapter, with its teacher and its reward model."""
     seed_everything(context.params.seed, context.params.threads)
     base, sft = context.folder("base"), context.folder("sft")
@@ -87,11 +79,58 @@ def _trainer(context: Context) -> PpoTrainer:
         ActorCritic(new_adapter(load_model(base, [sft]), context.params.ppo.lora)).to(device),
         tokenizer,
         make=lambda: make_environment(context.params, context.task),
-        teacher=RulesTeacher(make_environment(context.params, context.task).rules),
+        teacher=teacher,
         scorer=RewardScorer.load(context.folder("reward_model"), base, [sft], tokenizer),
         params=context.params.ppo,
         seed=context.params.seed,
     )
+
+
+def _resume(context: Context, trainer: PpoTrainer) -> list[dict[str, float]]:
+    """Go on from the newest checkpoint, if there is one; returns the metrics of the steps behind it."""
+    saved = trainer.ranks.first(load_newest(context.scratch) if trainer.ranks.rank == 0 else None)
+    if not saved:
+        return []
+    trainer.load_state(saved["trainer"])
+    set_random_states(saved["random"][trainer.ranks.rank])
+    history: list[dict[str, float]] = saved["history"]
+    for number, values in enumerate(history, start=1):
+        context.log(number, values)
+    return history
+
+
+def _steps(context: Context, trainer: PpoTrainer, teacher: Teacher, history: list[dict[str, float]]) -> None:
+    """The steps that are left; the first process writes the checkpoints."""
+    params, leads = context.params.ppo, trainer.ranks.rank == 0
+    # The rules never pause.
+    may_pause = context.params.teacher.kind != "rules"
+    with tqdm(total=params.steps, initial=trainer.step_number, desc="ppo", unit="step", disable=not leads) as bar:
+        while trainer.step_number < params.steps:
+            before = _state(trainer, history) if may_pause else {}
+            try:
+                values = trainer.step()
+            except TeacherOutage:
+                if leads:
+                    save_checkpoint(context.scratch, trainer.step_number, before)
+                raise
+            history.append(values)
+            context.log(trainer.step_number, values)
+            context.observe(trainer.step_number, {f"teacher/{name}": n for name, n in teacher.counts.items()})
+            bar.set_postfix(success=f"{values.get('success_rate', 0):.2f}", invalid=f"{values['invalid_rate']:.2f}")
+            bar.update()
+            if trainer.step_number % params.checkpoint_interval == 0:
+                state = _state(trainer, history)
+                if leads:
+                    save_checkpoint(context.scratch, trainer.step_number, state)
+
+
+def _state(trainer: PpoTrainer, history: list[dict[str, float]]) -> dict[str, Any]:
+    """What a run goes on from; every process must ask for it."""
+    return {
+        "trainer": trainer.state(),
+        "random": trainer.ranks.gather(random_states()),
+        "history": list(history),
+    }
 
 
 def _last(history: list[dict[str, float]]) -> dict[str, float]:

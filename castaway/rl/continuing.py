@@ -53,7 +53,7 @@ class ContinuingRollout:
             self._tables.append(self._next(self._make()))
             self._learned.append({})
         while _turns(harvest.trajectories) + sum(map(self._waiting, range(self._count))) < turns:
-            play_round(dict(enumerate(self._tables)), self._speaker, self._teacher, keep=0)
+            play_round(dict(enumerate(self._tables)), self._speaker, self._teacher)
             for number, table in enumerate(self._tables):
                 if table.environment.done:
                     harvest.trajectories += self._complete(number, ended=True)

@@ -27,6 +27,8 @@ class Correction:
     """How much of `target`, from its beginning, is what the student wrote and stands: it is read, and not learned."""
     critique: str
     penalty: float
+    source: str
+    """Who judged: `rules`, or the name of a model."""
 
 
 def correct(turn: Turn) -> Correction:
@@ -48,7 +50,7 @@ def correct(turn: Turn) -> Correction:
     kept = f"REASONING: {own}" if own and not turn.reasoning else ""
     if kept and reply.action:
         kept += "\nACTION:"
-    return Correction(turn.messages, turn.text, target, kept, turn.critique, turn.penalty)
+    return Correction(turn.messages, turn.text, target, kept, turn.critique, turn.penalty, turn.source)
 
 
 def correction_tokens(

@@ -29,8 +29,9 @@ from castaway.rl.ranks import Ranks
 from castaway.rl.rewards import Lesson, make_lessons
 from castaway.rl.rollout import play_episodes
 from castaway.rl.speaker import ModelSpeaker
-from castaway.rl.trajectory import Episode, Trajectory
+from castaway.rl.trajectory import Episode, Trajectory, Turn
 from castaway.rl.update import PolicyUpdate
+from castaway.teacher.agreement import Agreement
 from castaway.teacher.base import Teacher
 
 Row = TypeVar("Row")
@@ -74,6 +75,7 @@ class PpoTrainer:
         self.corrections: list[Correction] = []
         self.fresh: list[Correction] = []
         """Corrections since the last SFT pass."""
+        self.agreement = Agreement()
         self._tokenizer = tokenizer
         self._make, self._teacher, self._scorer = make, teacher, scorer
         self._speaker = ModelSpeaker(actor, tokenizer, params.temperature, params.max_new_tokens, self.generator)
@@ -108,6 +110,7 @@ class PpoTrainer:
             "games": self.ranks.gather(self._continuing.state()),
             "corrections": list(self.corrections),
             "fresh": list(self.fresh),
+            "agreement": copy.deepcopy(self.agreement),
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -126,6 +129,7 @@ class PpoTrainer:
         self.generator.set_state(state["generators"][self.ranks.rank])
         self._continuing.load_state(state["games"][self.ranks.rank])
         self.corrections, self.fresh = list(state["corrections"]), list(state["fresh"])
+        self.agreement = copy.deepcopy(state["agreement"])
 
     def _trained(self) -> list[tuple[str, torch.nn.Parameter]]:
         return [(name, weight) for name, weight in self.actor.named_parameters() if weight.requires_grad]
@@ -147,7 +151,9 @@ class PpoTrainer:
         if self.params.turns_per_step is not None:
             return self._continuing.play(-(-self.params.turns_per_step // self.ranks.count))
         tasks = self.ranks.share([self._draw() for _ in range(self.params.episodes_per_step)])
-        episodes = play_episodes(self._make, tasks, self._speaker, self._teacher, parallel=len(tasks))
+        episodes = play_episodes(
+            self._make, tasks, self._speaker, self._teacher, parallel=len(tasks), lanes=self.params.lanes
+        )
         return Harvest([trajectory for episode in episodes for trajectory in episode.trajectories], episodes)
 
     def _numbers(self, harvest: Harvest) -> list[int]:
@@ -180,11 +186,20 @@ class PpoTrainer:
     # 5. Corrections ------------------------------------------------------------------------------------------------
 
     def _collect(self, trajectories: Sequence[Trajectory]) -> int:
-        mine = [correct(turn) for trajectory in trajectories for turn in trajectory.turns if not turn.valid]
+        turns = [turn for trajectory in trajectories for turn in trajectory.turns]
+        for part in self.ranks.gather([_judgement(turn) for turn in turns]):
+            for judgement in part:
+                self.agreement.add(*judgement)
+        mine = [correct(turn) for turn in turns if not turn.valid]
         found = [correction for part in self.ranks.gather(mine) for correction in part]
         self.corrections += found
         self.fresh += found
         return len(found)
+
+
+def _judgement(turn: Turn) -> tuple[Any, ...]:
+    """What the report on agreement takes; long prompts go between processes only where there is something to see."""
+    return (turn.source, turn.dispute, turn.messages, turn.text) if turn.dispute else (turn.source, None)
 
 
 def _by_trajectory(rows: Sequence[Row], trajectories: Sequence[Trajectory]) -> list[Sequence[Row]]:

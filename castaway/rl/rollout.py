@@ -5,7 +5,9 @@ Without a teacher what is not a legal action counts as the environment's idle ac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from castaway.chat import parse_reply
@@ -58,6 +60,8 @@ class Table:
                     verdict.penalty,
                     verdict.critique,
                     reasoning=verdict.reasoning,
+                    source=verdict.source,
+                    dispute=verdict.dispute,
                 )
             )
         self.played.append({prompt.agent: verdict.action for prompt, verdict in zip(prompts, verdicts, strict=True)})
@@ -80,6 +84,7 @@ def play_episodes(
     teacher: Teacher | None,
     *,
     parallel: int = 64,
+    lanes: int = 1,
     keep_snapshots: int = 0,
     on_finished: Callable[[Episode], None] = lambda episode: None,
 ) -> list[Episode]:
@@ -91,6 +96,7 @@ def play_episodes(
         speaker: answers for the agents of the seats.
         teacher: judges each answer; None plays without help.
         parallel: episodes in progress at one time; finished ones are replaced from `tasks`.
+        lanes: groups of them; while the teacher judges one, the speaker answers for another.
         keep_snapshots: the first so many tasks keep their moments for a replay.
         on_finished: told of each finished episode.
 
@@ -98,44 +104,83 @@ def play_episodes(
         The episodes in the order of `tasks`.
     """
     waiting = list(enumerate(tasks))[::-1]
-    free = [make() for _ in range(min(parallel, len(tasks)))]
-    playing: dict[int, Table] = {}
+    count = min(parallel, len(tasks))
+    free = [[make() for _ in range(lane, count, lanes)] for lane in range(lanes)]
+    playing: list[dict[int, Table]] = [{} for _ in range(lanes)]
+    begun: list[Round | None] = [None] * lanes
     finished: dict[int, Episode] = {}
-    while waiting or playing:
-        while waiting and free:
-            number, (task_id, seat) = waiting.pop()
-            table = Table(free.pop(), task_id, seat)
-            table.environment.reset(task_id, seat)
-            playing[number] = table
-        play_round(playing, speaker, teacher, keep_snapshots)
-        for number in [number for number, table in playing.items() if table.environment.done]:
-            table = playing.pop(number)
-            free.append(table.environment)
-            finished[number] = table.episode()
-            on_finished(finished[number])
+    with judging(teacher, lanes) as judge:
+        # Rounds begin and end in an order of their own, whoever is faster: so the same is drawn each time.
+        while waiting or any(playing):
+            for lane, tables in enumerate(playing):
+                if (current := begun[lane]) is not None:
+                    current.end(keep_snapshots)
+                for number in [number for number, table in tables.items() if table.environment.done]:
+                    table = tables.pop(number)
+                    free[lane].append(table.environment)
+                    finished[number] = table.episode()
+                    on_finished(finished[number])
+                while waiting and free[lane]:
+                    number, (task_id, seat) = waiting.pop()
+                    tables[number] = Table(free[lane].pop(), task_id, seat)
+                    tables[number].environment.reset(task_id, seat)
+                begun[lane] = begin_round(tables, speaker, judge) if tables else None
     return [finished[number] for number in range(len(tasks))]
 
 
-def play_round(playing: dict[int, Table], speaker: Speaker, teacher: Teacher | None, keep: int) -> None:
-    """Everybody who must speak does so once; the first `keep` tables keep the moment."""
-    rounds = [(number, table, table.environment.prompts()) for number, table in sorted(playing.items())]
-    prompts = [prompt for _, _, spoken in rounds for prompt in spoken]
-    answers = speaker(prompts)
-    attempts = [Attempt(prompt, answer.text) for prompt, answer in zip(prompts, answers, strict=True)]
-    verdicts = teacher.judge(attempts) if teacher else []
-    if not teacher:
-        for _, table, spoken in rounds:
-            start = len(verdicts)
-            verdicts += [_as_it_stands(table.environment, a) for a in attempts[start : start + len(spoken)]]
-    start = 0
-    for number, table, spoken in rounds:
-        end = start + len(spoken)
-        if number < keep:
-            table.snapshots.append(_moment(table.environment, attempts[start:end], verdicts[start:end]))
-        table.play(spoken, answers[start:end], verdicts[start:end])
-        if number < keep and table.environment.done:
-            table.snapshots.append(_moment(table.environment, [], []))
-        start = end
+def play_round(playing: dict[int, Table], speaker: Speaker, teacher: Teacher) -> None:
+    """Everybody who must speak does so once."""
+    with judging(teacher, lanes=1) as judge:
+        begin_round(playing, speaker, judge).end(keep=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What everybody said; it ends when it is judged and executed."""
+
+    spoken: Sequence[tuple[int, Table, Sequence[Prompt]]]
+    answers: list[Answer]
+    attempts: list[Attempt]
+    verdicts: Callable[[], list[Verdict]]
+    """Waits for the teacher."""
+
+    def end(self, keep: int) -> None:
+        """Execute it; the first `keep` tables keep the moment."""
+        verdicts, start = self.verdicts(), 0
+        for number, table, prompts in self.spoken:
+            here = slice(start, start + len(prompts))
+            start = here.stop
+            if number < keep:
+                table.snapshots.append(_moment(table.environment, self.attempts[here], verdicts[here]))
+            table.play(prompts, self.answers[here], verdicts[here])
+            if number < keep and table.environment.done:
+                table.snapshots.append(_moment(table.environment, [], []))
+
+
+Judge = Callable[[Sequence[tuple[TextEnvironment, Attempt]]], Callable[[], list[Verdict]]]
+"""Is handed attempts with their games, and hands back what waits for the verdicts."""
+
+
+def begin_round(playing: dict[int, Table], speaker: Speaker, judge: Judge) -> Round:
+    """Everybody who must speak does so once, and the judge begins."""
+    spoken = [(number, table, table.environment.prompts()) for number, table in sorted(playing.items())]
+    answers = speaker([prompt for _, _, prompts in spoken for prompt in prompts])
+    asked = [(table.environment, prompt) for _, table, prompts in spoken for prompt in prompts]
+    attempts = [Attempt(prompt, answer.text) for (_, prompt), answer in zip(asked, answers, strict=True)]
+    games = [environment for environment, _ in asked]
+    return Round(spoken, answers, attempts, judge(list(zip(games, attempts, strict=True))))
+
+
+@contextmanager
+def judging(teacher: Teacher | None, lanes: int) -> Iterator[Judge]:
+    """At once, or if there is more than one lane in a thread beside the one that speaks."""
+    if teacher is None:
+        yield lambda asked: lambda: [_as_it_stands(environment, attempt) for environment, attempt in asked]
+    elif lanes == 1:
+        yield lambda asked: lambda: teacher.judge([attempt for _, attempt in asked])
+    else:
+        with ThreadPoolExecutor(1, "judge") as beside:
+            yield lambda asked: beside.submit(teacher.judge, [attempt for _, attempt in asked]).result
 
 
 def _as_it_stands(environment: TextEnvironment, attempt: Attempt) -> Verdict:

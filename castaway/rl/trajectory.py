@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from castaway.envs.base import Message, Outcome
+from castaway.teacher.base import Dispute
 
 
 @dataclass(slots=True)
@@ -30,6 +31,10 @@ class Turn:
     """Paid by the environment from this turn until the agent's next one."""
     reasoning: str = ""
     """The teacher's, where the student's does not stand."""
+    source: str = "none"
+    """Who judged it."""
+    dispute: Dispute | None = None
+    """Where a model and the rules judged differently."""
 
 
 @dataclass(slots=True)

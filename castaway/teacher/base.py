@@ -17,11 +17,12 @@ Penalties are on one scale, 0 down to -5:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from castaway.envs.base import Prompt
+from castaway.errors import CastawayError
 
 WORST_PENALTY = -5.0
 
@@ -32,6 +33,26 @@ class Attempt:
 
     prompt: Prompt
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Opinion:
+    """What somebody thinks of an attempt."""
+
+    valid: bool
+    action: str
+    penalty: float
+    remark: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dispute:
+    """A model and the rules judged one attempt differently."""
+
+    kind: str
+    """What about, see `castaway.teacher.agreement`."""
+    model: Opinion
+    rules: Opinion
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +71,26 @@ class Verdict:
     """What to reason instead, where the student's reasoning is missing or led astray; empty where it stands."""
     source: str
     """Who judged: `rules`, or the name of a model."""
+    dispute: Dispute | None = None
+    """Where a model was asked and differed from the rules, whoever prevailed."""
+
+
+class TeacherOutage(CastawayError):
+    """The teacher does not answer, and training is not to go on without it."""
 
 
 class Teacher(Protocol):
     """Judges attempts, many at once."""
 
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """What happened so far, for the record of the run alone: two runs with the same verdicts may differ in it."""
+        ...
+
     def judge(self, attempts: Sequence[Attempt]) -> list[Verdict]:
-        """One verdict for each attempt, in their order."""
+        """One verdict for each attempt, in their order.
+
+        Raises:
+            TeacherOutage: it cannot judge now; asked again later, it may.
+        """
         ...

@@ -1,6 +1,6 @@
 """Verdicts that were paid for once: a bounded store on disk that several processes may use.
 
-One SQLite file in write-ahead mode. When more is stored than `limit` rows, what was not used for longest goes.
+One SQLite file. When more is stored than `limit` rows, what was not used for longest goes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ class AnswerCache:
         self._path, self._limit = path, limit
         path.parent.mkdir(parents=True, exist_ok=True)
         with self._connection() as connection:
-            connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, text TEXT, used REAL)")
             connection.execute("CREATE INDEX IF NOT EXISTS by_use ON answers (used)")
 
@@ -65,9 +64,13 @@ class AnswerCache:
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
-        """One transaction; a connection must not be shared with a forked child, so none is kept."""
-        connection = sqlite3.connect(self._path, timeout=PATIENCE_SECONDS)
+        """One transaction; a connection must not be shared with a forked child, so none is kept.
+
+        It asks for the right to write at once: who has begun to read cannot wait for another one that writes.
+        """
+        connection = sqlite3.connect(self._path, timeout=PATIENCE_SECONDS, isolation_level=None)
         try:
+            connection.execute("BEGIN IMMEDIATE")
             with connection:
                 yield connection
         finally:

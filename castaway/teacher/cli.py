@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from castaway.errors import CastawayError
-
-KEY_VARIABLE = "CASTAWAY_TEACHER_KEY"
-KEY_FILE_VARIABLE = "CASTAWAY_TEACHER_KEY_FILE"
+from castaway.teacher.key import secret
 
 app = typer.Typer(
     help="Start the server of a teacher, and look at it: what it says, and how fast.", rich_markup_mode=None
@@ -23,17 +20,6 @@ Config = Annotated[Path, typer.Option("--params", help="Where the game's scenari
 
 DEFAULT_URL = "http://127.0.0.1:8000/v1"
 DEFAULT_MODEL = "teacher"
-
-
-def secret() -> str:
-    """The key of the server, from the environment or from the file that it names; empty if there is none."""
-    path = os.environ.get(KEY_FILE_VARIABLE)
-    if not path:
-        return os.environ.get(KEY_VARIABLE, "")
-    try:
-        return Path(path).read_text("utf-8").strip()
-    except (OSError, UnicodeDecodeError):
-        raise CastawayError(f"{KEY_FILE_VARIABLE} names {path}, which cannot be read; unset it or mend it") from None
 
 
 @app.command()

@@ -4,36 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from functools import cache
-from pathlib import Path
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from castaway.envs.base import Message, Rules
-from castaway.errors import CastawayError
 from castaway.teacher.base import Attempt
+from castaway.teacher.rubrics import instructions
 
-RUBRICS = Path(__file__).parent / "rubrics"
 LONGEST_REPLY = 2000
 """Characters of a student's answer that the teacher is shown."""
 MOST_ACTIONS = 80
 """Legal actions that the teacher is shown."""
-
-
-@cache
-def instructions(task: str, folder: Path = RUBRICS) -> str:
-    """What every question about a task begins with: the frame, and within it the task's rubric.
-
-    Raises:
-        CastawayError: the task has no rubric.
-    """
-    path = folder / f"{task}.md"
-    try:
-        rubric = path.read_text("utf-8").strip()
-    except FileNotFoundError:
-        raise CastawayError(f"the teacher has no rubric for {task}: write {path.name} in {folder}") from None
-    environment = Environment(loader=FileSystemLoader(RUBRICS), undefined=StrictUndefined, autoescape=False)
-    return environment.get_template("verdict.jinja").render(rubric=rubric)
 
 
 def question(task: str, rules: Rules, attempt: Attempt) -> list[Message]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from castaway.chat import Reply, parse_reply
 from castaway.envs.base import RefusalKind, Rules
@@ -28,6 +28,7 @@ class RulesTeacher:
     def __init__(self, rules: Rules) -> None:
         """Judge by these rules."""
         self._rules = rules
+        self.counts: Mapping[str, int] = {}
 
     def judge(self, attempts: Sequence[Attempt]) -> list[Verdict]:
         """One verdict for each attempt."""

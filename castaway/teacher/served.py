@@ -16,19 +16,15 @@ from typing import Any, Literal, TypeVar
 
 from castaway.chat import parse_reply
 from castaway.envs.base import Rules
-from castaway.errors import CastawayError
+from castaway.teacher.agreement import dispute
 from castaway.teacher.answer import Answer, answer_schema, parse_answer
-from castaway.teacher.base import Attempt, Verdict
+from castaway.teacher.base import Attempt, TeacherOutage, Verdict
 from castaway.teacher.cache import AnswerCache, key_of
 from castaway.teacher.chat_client import ChatClient, Endpoint, ServerFault
 from castaway.teacher.question import asked_again, question
 from castaway.teacher.rules import RulesTeacher
 
 Result = TypeVar("Result")
-
-
-class TeacherOutage(CastawayError):
-    """The teacher does not answer, and training is not to go on without it."""
 
 
 @dataclass(frozen=True)
@@ -91,21 +87,24 @@ class ServedTeacher:
         # The same question is asked once, however many students ask it in one round.
         new = {keys[number]: number for number in reversed(asked) if keys[number] not in known}
         found = self._loop.run(self._ask_all({key: (attempts[n], questions[n]) for key, n in new.items()}))
+        usable = {key: text for key, text in found.items() if isinstance(text, str)}
         if self._cache:
-            self._cache.put(found)
-        known = {**known, **found}
+            self._cache.put(usable)
+        known = {**known, **usable}
         for number in asked:
-            text = known.get(keys[number])
+            attempt, by_rules, text = attempts[number], verdicts[number], known.get(keys[number])
             if text is not None:
-                verdicts[number] = self._verdict(attempts[number], verdicts[number], parse_answer(text))
+                verdicts[number] = self._verdict(attempt, by_rules, parse_answer(text))
+            elif isinstance(refused := found.get(keys[number]), Answer):
+                verdicts[number] = replace(by_rules, dispute=dispute(refused, by_rules, impossible=True))
         return verdicts
 
     def _key(self, messages: Sequence[dict[str, str]]) -> str:
         """A verdict depends on the model and on all that it is shown: rubric, situation, and the student's text."""
         return key_of([self._model, *(message["content"] for message in messages)])
 
-    async def _ask_all(self, questions: dict[str, tuple[Attempt, list[dict[str, str]]]]) -> dict[str, str]:
-        """The usable answers by key. What failed for good is missing, or ends it all."""
+    async def _ask_all(self, questions: dict[str, tuple[Attempt, list[dict[str, str]]]]) -> dict[str, str | Answer]:
+        """By key the usable answers as text, and read the ones that were refused. Faults are missing, or end it all."""
         async with asyncio.TaskGroup() as group:
             tasks = {key: group.create_task(self._ask(attempt, asked)) for key, (attempt, asked) in questions.items()}
         answers = {key: task.result() for key, task in tasks.items()}
@@ -113,22 +112,27 @@ class ServedTeacher:
         self._tally["outages"] += len(outages)
         if outages and self._conduct.on_outage == "pause":
             raise TeacherOutage(f"{outages[0]}; start it and run the stage again, which goes on where it stopped")
-        return {key: answer for key, answer in answers.items() if isinstance(answer, str)}
+        return {key: answer for key, answer in answers.items() if isinstance(answer, str | Answer)}
 
-    async def _ask(self, attempt: Attempt, messages: list[dict[str, str]]) -> str | ServerFault | None:
-        """An answer that can be used, asked for once more if the first cannot; or the fault that prevents it."""
+    async def _ask(self, attempt: Attempt, messages: list[dict[str, str]]) -> str | Answer | ServerFault | None:
+        """An answer that can be used, asked for once more if the first cannot.
+
+        Failing that, the last one that could be read, if only to report on it; or the fault that prevents any.
+        """
+        read: Answer | None = None
         try:
             for last in (False, True):
                 text = await self._client.complete(messages, self._schema)
                 try:
-                    self._check(attempt, parse_answer(text))
+                    read = parse_answer(text)
+                    self._check(attempt, read)
                     return text
                 except ValueError as error:
                     self._tally["unusable" if last else "asked again"] += 1
                     messages = asked_again(messages, text, str(error))
         except ServerFault as fault:
             return fault
-        return None
+        return read
 
     def _check(self, attempt: Attempt, answer: Answer) -> None:
         """Refuse what is built on an error about the game; ValueError says which, so that the model can be told."""
@@ -152,8 +156,13 @@ class ServedTeacher:
 
     def _verdict(self, attempt: Attempt, by_rules: Verdict, answer: Answer) -> Verdict:
         """What counts of an answer that passed `_check`."""
-        self._tally["disagreements"] += answer.valid != by_rules.valid
-        given = replace(by_rules, penalty=answer.on_the_scale, critique=answer.remark, source=self._model)
+        given = replace(
+            by_rules,
+            penalty=answer.on_the_scale,
+            critique=answer.remark,
+            source=self._model,
+            dispute=dispute(answer, by_rules),
+        )
         if by_rules.valid and (answer.valid or not self._conduct.override_legal):
             return given
         reasoning = by_rules.reasoning

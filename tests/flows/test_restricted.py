@@ -1,6 +1,7 @@
 """A stage sees the parameters that it depends on, and no others."""
 
 import copy
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -32,9 +33,13 @@ def test_others_are_not_there() -> None:
         _ = seen.no_such_thing  # type: ignore[attr-defined]
 
 
+def nothing(step: int, values: Mapping[str, float]) -> None:
+    """Nobody listens."""
+
+
 def test_folders_are_those_of_the_dependencies_and_its_own(tmp_path: Path) -> None:
     readable = frozenset({"data/base", "data/marooned/sft"})
-    context = RestrictedContext(tmp_path, PARAMS, "marooned", "ppo", lambda *_: None, tmp_path, readable)
+    context = RestrictedContext(tmp_path, PARAMS, "marooned", "ppo", nothing, tmp_path, nothing, readable)
     assert context.folder("base") == tmp_path / "data/base"
     assert context.folder("sft") == tmp_path / "data/marooned/sft"
     assert context.output == tmp_path / "data/marooned/ppo"

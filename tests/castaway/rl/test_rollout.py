@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from math import exp
+from threading import Event
 
 import pytest
 
@@ -9,6 +10,7 @@ from castaway.envs.base import Prompt
 from castaway.rl.rewards import make_lessons, token_rewards, turn_reward
 from castaway.rl.rollout import Answer, play_episodes
 from castaway.rl.trajectory import Trajectory, Turn
+from castaway.teacher.base import Attempt, TeacherOutage, Verdict
 from castaway.teacher.rules import RulesTeacher
 from tests.castaway.rl.small import AnyText, Crossroads, ppo_params
 
@@ -47,6 +49,50 @@ def test_without_a_teacher_what_is_not_legal_is_idleness() -> None:
     first, second, _ = walk("go left!", "RIGHT", "WAIT", teacher=False)["walker"].turns
     assert (first.valid, first.action, first.penalty) == (False, "WAIT", 0.0)
     assert second.reward == 1.0
+
+
+class WaitingTeacher(RulesTeacher):
+    """Judges nothing before the speaker has spoken once more, or has nothing left to say."""
+
+    def __init__(self, spoken: Event) -> None:
+        super().__init__(AnyText())
+        self._spoken = spoken
+        self.overlapped = 0
+
+    def judge(self, attempts: Sequence[Attempt]) -> list[Verdict]:
+        self.overlapped += self._spoken.wait(1.0)
+        return super().judge(attempts)
+
+
+def test_with_two_lanes_one_is_played_while_the_other_is_judged() -> None:
+    spoken = Event()
+    teacher = WaitingTeacher(spoken)
+    calls: list[int] = []
+
+    def speaker(prompts: Sequence[Prompt]) -> list[Answer]:
+        calls.append(len(prompts))
+        if len(calls) > 1:
+            spoken.set()
+        return [Answer("REASONING: a\nACTION: LEFT") for _ in prompts]
+
+    tasks = [(number, "crew") for number in range(5)]
+    episodes = play_episodes(Crossroads, tasks, speaker, teacher, parallel=4, lanes=2)
+    assert teacher.overlapped == len(calls)  # the first judgement waited for the second call
+    alone = play_episodes(Crossroads, tasks, speaker, RulesTeacher(AnyText()), parallel=4)
+    assert [e.trajectories for e in episodes] == [e.trajectories for e in alone]
+
+
+def test_what_stops_the_teacher_stops_the_rollout() -> None:
+    class Absent(RulesTeacher):
+        def judge(self, attempts: Sequence[Attempt]) -> list[Verdict]:
+            raise TeacherOutage("gone")
+
+    def speaker(prompts: Sequence[Prompt]) -> list[Answer]:
+        return [Answer("ACTION: LEFT") for _ in prompts]
+
+    for lanes in (1, 2):
+        with pytest.raises(TeacherOutage, match="gone"):
+            play_episodes(Crossroads, [(1, "crew"), (2, "crew")], speaker, Absent(AnyText()), lanes=lanes)
 
 
 def test_episodes_come_back_in_the_order_of_the_tasks() -> None:

@@ -1,7 +1,7 @@
-"""A chat server with every fault there is, as a process of its own: `python -m tests.castaway.teacher.fault_server`.
+"""A chat server with every fault there is: `python -m tests.castaway.teacher.fault_server [PORT]`.
 
-It prints its port. The model's name says how it behaves, word by word: each try takes the next one, the last one stays.
-GET /asked returns all questions that it got.
+It prints its port, by default a free one. The model's name says how it behaves, word by word: each try takes the next
+one, the last one stays. GET /asked returns all questions that it got.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 if __name__ == "__main__":
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1]) if sys.argv[1:] else 0), Handler)
     server.daemon_threads = True
     print(server.server_address[1], flush=True)
     threading.Thread(target=lambda: (sys.stdin.read(), server.shutdown()), daemon=True).start()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from castaway.errors import CastawayError
-from castaway.teacher.cli import KEY_FILE_VARIABLE, KEY_VARIABLE, secret
+from castaway.teacher.key import KEY_FILE_VARIABLE, KEY_VARIABLE, secret
 
 ROOT = Path(__file__).parents[3]
 

@@ -19,7 +19,8 @@ from castaway.teacher.answer import Answer, answer_schema, parse_answer
 from castaway.teacher.base import WORST_PENALTY, Attempt
 from castaway.teacher.breaker import CircuitBreaker
 from castaway.teacher.cache import AnswerCache, key_of
-from castaway.teacher.question import RUBRICS, instructions, question
+from castaway.teacher.question import question
+from castaway.teacher.rubrics import RUBRICS, instructions
 
 GOOD = {"valid": True, "action": "WAIT", "penalty": -0.5, "critique": ""}
 
@@ -85,8 +86,8 @@ def test_nothing_that_is_said_in_the_game_can_look_like_the_end_of_the_data(says
 
 def test_every_task_has_a_rubric() -> None:
     for task in TASKS:
-        assert (RUBRICS / f"{task}.md").read_text("utf-8").strip() in instructions(task)
-    with pytest.raises(CastawayError, match=r"no rubric for chess: write chess\.md in "):
+        assert (RUBRICS / f"{task}.txt").read_text("utf-8").strip() in instructions(task)
+    with pytest.raises(CastawayError, match=r"no rubric for chess: write chess\.txt in "):
         instructions("chess")
 
 

@@ -1,0 +1,40 @@
+"""The teacher that params.yaml names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from castaway.envs.base import Rules
+from castaway.params import TeacherParams
+from castaway.teacher.base import Teacher
+from castaway.teacher.cache import AnswerCache
+from castaway.teacher.chat_client import Endpoint
+from castaway.teacher.key import secret
+from castaway.teacher.rules import RulesTeacher
+from castaway.teacher.served import Conduct, ServedTeacher
+
+
+@contextmanager
+def chosen_teacher(params: TeacherParams, task: str, rules: Rules, store: Path) -> Iterator[Teacher]:
+    """A teacher for moves of `task`, whose connections are closed afterwards; answers are kept in the file `store`."""
+    if params.kind == "rules":
+        yield RulesTeacher(rules)
+        return
+    endpoint = Endpoint(
+        params.url,
+        params.model,
+        secret(),
+        params.concurrency,
+        params.attempt_seconds,
+        params.deadline_seconds,
+        params.patience_seconds,
+        params.answer_tokens,
+    )
+    conduct = Conduct(params.cascade, params.override_legal, params.on_outage)
+    teacher = ServedTeacher(task, rules, endpoint, conduct, AnswerCache(store))
+    try:
+        yield teacher
+    finally:
+        teacher.close()
