@@ -42,6 +42,9 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument(
         "--force", action="store_true", help="pipeline: run every stage of the walk, even if nothing changed"
     )
+    top.add_argument(
+        "--teacher", metavar="WEIGHTS", help="pipeline: a folder or Hugging Face model to serve for the stages that ask"
+    )
     top.add_argument("--write", action="store_true", help="closure: write the code dependencies into dvc.yaml")
     return top
 
@@ -61,10 +64,10 @@ def run_stage(options: argparse.Namespace) -> int:
 
 
 def run_pipeline(options: argparse.Namespace) -> int:
-    """`python -m flows pipeline [TARGET...] [--force]`."""
+    """`python -m flows pipeline [TARGET...] [--force] [--teacher WEIGHTS]`."""
     from flows.pipeline import main as run
 
-    return run(options.targets, force=options.force)
+    return run(options.targets, force=options.force, teacher=options.teacher)
 
 
 def run_setup(options: argparse.Namespace) -> int:

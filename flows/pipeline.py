@@ -2,6 +2,7 @@
 
     python -m flows pipeline                      everything that params.yaml asks for
     python -m flows pipeline ppo@marooned         that stage and what it needs
+    python -m flows pipeline --teacher WEIGHTS    with vLLM serving the teacher while a stage asks it
 
 With PREFECT_API_URL it is a Prefect flow with one task a stage: independent stages run side by side, a GPU is held by
 one stage at a time, and every stage ends as "Ran" or "Cached". Without it, the same walk runs in this process, in
@@ -15,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -24,18 +26,25 @@ from flows import declared, environment, hardware, records, report, slots
 from flows.process import Group, interruptible
 from flows.report import Outcome, Step
 from flows.stage import RECEIPT
+from flows.teacher import serving_for, what_to_serve
 
 
-def main(targets: Sequence[str], *, force: bool) -> int:
-    """Build the targets, or everything."""
+def main(targets: Sequence[str], *, force: bool, teacher: str | None = None) -> int:
+    """Build the targets, or everything; `teacher` names the weights to serve for the stages that ask it."""
     root = environment.find_root()
     params = load_params(root / "params.yaml")
     environment.silence(root)
+    if teacher:
+        what_to_serve(root, teacher, params.teacher)
     steps = plan(root, targets)
     server = bool(os.environ.get("PREFECT_API_URL"))
 
     def run(step: Step, variables: dict[str, str]) -> Outcome:
-        return run_step(root, step, {**variables, **parent.variables}, force=force)
+        try:
+            with serving_for(root, step.address, teacher, params.teacher) if teacher else nullcontext():
+                return run_step(root, step, {**variables, **parent.variables}, force=force)
+        except CastawayError as error:
+            return Outcome(step, "Failed", message=str(error))
 
     with interruptible(), report.Parent(root, targets) as parent:
         outcomes = walk_with_prefect(steps, run, params) if server else walk(steps, run)

@@ -14,11 +14,10 @@ app = typer.Typer(
     help="Start the server of a teacher, and look at it: what it says, and how fast.", rich_markup_mode=None
 )
 
-Url = Annotated[str, typer.Option(help="The server, as OpenAI's clients take it: http://HOST:PORT/v1.")]
-Model = Annotated[str, typer.Option(help="The name that the server knows the model by.")]
+Url = Annotated[str | None, typer.Option(help="The server: http://HOST:PORT/v1; by default teacher.url of --params.")]
+Model = Annotated[str | None, typer.Option(help="What the server calls the model; by default teacher.model.")]
 Config = Annotated[Path, typer.Option("--params", help="Where the game's scenario stands.")]
 
-DEFAULT_URL = "http://127.0.0.1:8000/v1"
 DEFAULT_MODEL = "teacher"
 
 
@@ -53,7 +52,7 @@ def serve(
 
 
 @app.command()
-def check(url: Url = DEFAULT_URL, model: Model = DEFAULT_MODEL, params: Config = Path("params.yaml")) -> None:
+def check(url: Url = None, model: Model = None, params: Config = Path("params.yaml")) -> None:
     """Ask for four verdicts, and print them beside those of the rules."""
     from castaway.chat import parse_reply
     from castaway.envs.registry import make_environment
@@ -64,9 +63,11 @@ def check(url: Url = DEFAULT_URL, model: Model = DEFAULT_MODEL, params: Config =
     from castaway.teacher.rules import RulesTeacher
     from castaway.teacher.served import Conduct, ServedTeacher
 
-    environment = make_environment(load_params(params), "marooned")
+    chosen = load_params(params)
+    environment = make_environment(chosen, "marooned")
     attempts = smoke_attempts(environment)
-    teacher = ServedTeacher("marooned", environment.rules, Endpoint(url, model, secret()), Conduct())
+    endpoint = Endpoint(url or chosen.teacher.url, model or chosen.teacher.model, secret())
+    teacher = ServedTeacher("marooned", environment.rules, endpoint, Conduct())
     try:
         judged = teacher.judge(attempts)
     finally:
@@ -81,8 +82,8 @@ def check(url: Url = DEFAULT_URL, model: Model = DEFAULT_MODEL, params: Config =
 
 @app.command()
 def bench(
-    url: Url = DEFAULT_URL,
-    model: Model = DEFAULT_MODEL,
+    url: Url = None,
+    model: Model = None,
     params: Config = Path("params.yaml"),
     questions: Annotated[int, typer.Option(min=1, help="Questions at each level.")] = 128,
     levels: Annotated[list[int] | None, typer.Option("--level", min=1, help="Questions open at one time.")] = None,
@@ -94,8 +95,9 @@ def bench(
     from castaway.teacher.chat_client import Endpoint
     from castaway.teacher.inspection import measure_speed
 
-    environment = make_environment(load_params(params), "marooned")
-    found = measure_speed(environment, Endpoint(url, model, secret()), levels or [1, 16, 64], questions)
+    chosen = load_params(params)
+    endpoint = Endpoint(url or chosen.teacher.url, model or chosen.teacher.model, secret())
+    found = measure_speed(make_environment(chosen, "marooned"), endpoint, levels or [1, 16, 64], questions)
     rows = [
         [
             str(speed.concurrency),
@@ -109,4 +111,6 @@ def bench(
     ]
     typer.echo(table(["open", "answers/s", "median ms", "95 % below ms", "usable", "failed"], rows))
     if all(speed.per_second == 0 for speed in found):
-        raise CastawayError(f"the server at {url} answered nothing; is it running, and is {model} its model's name?")
+        raise CastawayError(
+            f"the server at {endpoint.url} answered nothing; is it running, and is {endpoint.model} its model's name?"
+        )

@@ -1,0 +1,67 @@
+"""The teacher's server for the length of the stages that ask it, started and stopped by the driver when asked to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from castaway.errors import CastawayError
+from castaway.params import TeacherParams
+from castaway.teacher.key import secret
+from castaway.teacher.server import running
+from castaway.teacher.vllm import Serving
+from flows import declared
+from flows.lineage import locked_stages
+
+SECTION = "teacher"
+"""A stage asks the teacher if dvc.yaml lists this section among its params."""
+
+
+@contextmanager
+def serving_for(root: Path, address: str, weights: str, params: TeacherParams) -> Iterator[None]:
+    """Inside, the teacher is served where params.yaml says, if the stage asks it and is not up to date.
+
+    Raises:
+        CastawayError: params.yaml names no teacher that could be served here, or vLLM does not start.
+    """
+    serving = what_to_serve(root, weights, params)
+    if not asks(root, address):
+        yield
+        return
+    print(f"starting vLLM for {address}; what it says stands in {serving.log.relative_to(root)}", flush=True)
+    with running(serving, secret()):
+        yield
+
+
+def what_to_serve(root: Path, weights: str, params: TeacherParams) -> Serving:
+    """The server that the stages will look for.
+
+    Raises:
+        CastawayError: they will look for none, or for one on another host.
+    """
+    if params.kind == "rules":
+        raise CastawayError("teacher.kind is rules, which needs no server; set it to openai, or leave --teacher out")
+    place = urlsplit(params.url)
+    if place.scheme != "http" or place.hostname not in ("127.0.0.1", "localhost", "::1"):
+        raise CastawayError(f"teacher.url is {params.url}, which is not this host; start the server there by hand")
+    return Serving(
+        weights,
+        params.model,
+        host=place.hostname,
+        port=place.port or 80,
+        environment=root / ".venv-vllm",
+        log=root / "scratch" / "teacher.log",
+    )
+
+
+def asks(root: Path, address: str) -> bool:
+    """Whether the stage depends on the teacher, and `dvc.lock` has not got its result."""
+    stage = declared.load(root, address)
+    if SECTION not in stage.param_names:
+        return False
+    known = locked_stages(root).get(address) if (root / "dvc.lock").exists() else None
+    if known is None or not all((root / path).exists() for path in known.outs):
+        return True
+    return known.key != stage.inputs.stage_key
