@@ -4,6 +4,7 @@
 #   make test                             set up, then ruff, mypy and pytest
 #   make test-vllm                        set up, with vLLM in .venv-vllm, then the tests that need it
 #   make bench                            set up, then the benchmarks
+#   make bench-teacher                    set up, with vLLM, then how busy its server is kept
 #   make ui                               MLflow on http://127.0.0.1:5000
 #   make setup                            only .venv, from the pins in constraints.txt
 #   make setup-vllm                       only .venv-vllm, vLLM for CPUs, from the pins in constraints-vllm.txt
@@ -23,7 +24,7 @@ ENV := PATH="$(CURDIR)/$(BIN):$$PATH" DO_NOT_TRACK=1 MLFLOW_DISABLE_TELEMETRY=tr
 # The last TRL that had PPO, for `make bench` alone: a folder that only the process which measures it has on its path.
 PEER := .bench/trl-1.12.0
 
-.PHONY: repro test test-vllm bench ui setup setup-vllm
+.PHONY: repro test test-vllm bench bench-teacher ui setup setup-vllm
 
 repro: setup
 	@$(ENV) dvc repro $(TARGETS)
@@ -39,6 +40,9 @@ test-vllm: setup setup-vllm
 
 bench: setup $(PEER)
 	@$(ENV) python -m benchmarks
+
+bench-teacher: setup setup-vllm
+	@$(ENV) python -m benchmarks.teacher
 
 ui: setup
 	@$(ENV) mlflow ui --backend-store-uri "sqlite:///$(CURDIR)/mlflow.db" --host 127.0.0.1 --port $(PORT) --workers 1

@@ -1,0 +1,97 @@
+"""How busy the client keeps a teacher's server: answers a second as PPO asks, beside the most that it can give.
+
+    make bench-teacher      measure, print, and write benchmarks/teacher.md
+
+The server is vLLM with an untrained model, whose answers are cut off after as many tokens as a short verdict has; so
+every question is asked twice, and what is counted is completions. The server's own capacity is the best of bare
+requests with more and more of them open.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+import torch
+
+from castaway.envs.base import TextEnvironment
+from castaway.envs.registry import make_environment
+from castaway.models.tiny import new_model, train_tokenizer
+from castaway.params import Params, load_params
+from castaway.report import table
+from castaway.teacher.chat_client import Endpoint
+from castaway.teacher.inspection import distinct_attempts, measure_speed
+from castaway.teacher.question import question
+from castaway.teacher.served import Conduct, ServedTeacher
+from castaway.teacher.server import running
+from castaway.teacher.vllm import Serving
+
+HERE = Path(__file__).parent
+ANSWER_TOKENS = 48
+CONTEXT = 4096
+LEVELS = [1, 16, 64, 128]
+OPEN = 64
+QUESTIONS = 256
+ROUNDS = 3
+
+
+def main() -> None:
+    params = load_params(HERE.parent / "params.yaml")
+    environment = make_environment(params, "marooned")
+    with served(params, environment) as endpoint:
+        measure_speed(environment, endpoint, [OPEN], OPEN)  # warms up
+        capacity = measure_speed(environment, endpoint, LEVELS, QUESTIONS)
+        rates = [judged(environment, endpoint, round_number) for round_number in range(ROUNDS)]
+    most = max(speed.per_second for speed in capacity)
+    rows = [[f"bare requests, {speed.concurrency} open", *_row(speed.per_second, most)] for speed in capacity]
+    rows.append([f"verdicts as PPO asks for them, {OPEN} open", *_row(median(rates), most)])
+    text = (
+        f"# A teacher's server\n\nWritten by `make bench-teacher`: vLLM on a CPU, an untrained model, {ANSWER_TOKENS} "
+        f"tokens an answer.\n\n{table(['asked', 'completions/s', 'of its capacity'], rows)}\n"
+    )
+    print(text, end="")
+    (HERE / "teacher.md").write_text(text, encoding="utf-8")
+
+
+def _row(rate: float, most: float) -> list[str]:
+    return [f"{rate:.1f}", f"{100 * rate / most:.0f} %"]
+
+
+def judged(environment: TextEnvironment, endpoint: Endpoint, round_number: int) -> float:
+    """Completions a second while so many situations are judged, none of them twice."""
+    skipped = len(LEVELS) * QUESTIONS + round_number * QUESTIONS
+    attempts = distinct_attempts(environment, skipped + QUESTIONS)[skipped:]
+    teacher = ServedTeacher("marooned", environment.rules, replace(endpoint, concurrency=OPEN), Conduct())
+    try:
+        began = perf_counter()
+        teacher.judge(attempts)
+        return teacher.counts["tries"] / (perf_counter() - began)
+    finally:
+        teacher.close()
+
+
+@contextmanager
+def served(params: Params, environment: TextEnvironment) -> Iterator[Endpoint]:
+    """VLLM with an untrained model that can read the questions."""
+    asked = [question("marooned", environment.rules, attempt) for attempt in distinct_attempts(environment, 8)]
+    tokenizer = train_tokenizer([message["content"] for messages in asked for message in messages], 1024)
+    torch.manual_seed(0)
+    model = new_model(params.base, tokenizer)
+    model.config.max_position_embeddings = CONTEXT
+    with tempfile.TemporaryDirectory(prefix="castaway-teacher-") as folder:
+        weights = Path(folder) / "model"
+        model.save_pretrained(weights)
+        tokenizer.save_pretrained(weights)
+        environment_folder = HERE.parent / ".venv-vllm"
+        serving = Serving(str(weights), port=0, environment=environment_folder, log=Path(folder) / "log")
+        with running(serving) as server:
+            yield Endpoint(server.url, serving.model, answer_tokens=ANSWER_TOKENS)
+
+
+if __name__ == "__main__":
+    main()
