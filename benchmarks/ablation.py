@@ -50,9 +50,10 @@ def main(arguments: Sequence[str]) -> int:
     return status_of(work)
 
 
-def measure(task: str, variant: str, seed: int, changes: Mapping[str, float]) -> dict[str, float]:
+def measure(task: str, variant: str, seed: int, changes: Mapping[str, float]) -> dict[str, float | str]:
     """Run one experiment, and read what the policy `ppo` did in it."""
-    name = f"{variant.replace(' ', '-')}-{seed}-{run(ROOT, 'git', 'rev-parse', '--short', 'HEAD').strip()}"
+    revision = run(ROOT, "git", "rev-parse", "--short", "HEAD").strip()
+    name = f"{variant.replace(' ', '-')}-{seed}-{revision}"
     reference = experiment(ROOT, name)
     if not reference:
         settings = [f"--set-param={key}={value}" for key, value in {"seed": seed, **changes}.items()]
@@ -63,7 +64,7 @@ def measure(task: str, variant: str, seed: int, changes: Mapping[str, float]) ->
     path = f"data/{task}/metrics/evaluate.json"
     figures: dict[str, Any] = json.loads(run(ROOT, "git", "show", f"{reference}:{path}"))["ppo"]
     ends = [f"{name}_{end}" for name in MEASURED[:3] for end in ("low", "high")]
-    return {name: figures[name] for name in (*MEASURED, *ends)}
+    return {**{name: figures[name] for name in (*MEASURED, *ends)}, "revision": revision}
 
 
 def experiment(root: Path, name: str) -> str:
@@ -72,7 +73,7 @@ def experiment(root: Path, name: str) -> str:
     return next((line.split()[0] for line in references if line.endswith(f"/{name}")), "")
 
 
-def save(root: Path, task: str, variant: str, seed: int, figures: Mapping[str, float]) -> None:
+def save(root: Path, task: str, variant: str, seed: int, figures: Mapping[str, float | str]) -> None:
     """Add the figures of one run to data/TASK/metrics/ablation.json."""
     path = root / "data" / task / "metrics" / "ablation.json"
     known = json.loads(path.read_text("utf-8")) if path.exists() else {}

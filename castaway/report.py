@@ -55,7 +55,9 @@ def ablation_table(found: Figures, seat: str = "") -> str:
         ]
         rows.append([variant, *cells, *map(percent, means)])
     episodes = min(_figure(one, "episodes") for runs in found.values() for one in runs.values())
-    return f"PPO without one of its parts, {episodes} held-out episodes each:\n\n{table(header, rows)}"
+    revisions = sorted({str(one["revision"]) for runs in found.values() for one in runs.values() if "revision" in one})
+    at = f", at commit {', '.join(revisions)}" if revisions else ""
+    return f"PPO without one of its parts, {episodes} held-out episodes each{at}:\n\n{table(header, rows)}"
 
 
 def results_table(evaluate: Figures, seat: str = "") -> str:

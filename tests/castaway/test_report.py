@@ -158,13 +158,13 @@ def test_what_is_no_episode_is_refused(tmp_path: Path, text: str) -> None:
 
 
 def test_an_ablation_has_a_row_for_each_variant_and_a_column_for_each_seed() -> None:
-    def figures(success: float) -> dict[str, float]:
+    def figures(success: float) -> dict[str, float | str]:
         ends = {f"success_rate_{end}": success + shift for end, shift in (("low", -0.1), ("high", 0.1))}
-        return {"success_rate": success, **ends, "invalid_rate": 0.02, "episodes": 100}
+        return {"success_rate": success, **ends, "invalid_rate": 0.02, "episodes": 100, "revision": "abc1234"}
 
     found = {"as shipped": {"1": figures(0.6), "2": figures(0.8)}, "without SFT passes": {"2": figures(0.5)}}
     text = ablation_table(found, "crew")
-    assert text.startswith("PPO without one of its parts, 100 held-out episodes each:\n\n| ppo ")
+    assert text.startswith("PPO without one of its parts, 100 held-out episodes each, at commit abc1234:\n\n| ppo ")
     shipped, without = cells(text)[4:]
     assert shipped == ["as shipped", "60.0 % (50.0 to 70.0)", "80.0 % (70.0 to 90.0)", "70.0 %", "2.0 %"]
     assert without[1:3] == ["-", "50.0 % (40.0 to 60.0)"]
