@@ -159,6 +159,9 @@ class PpoParams(Section):
     """Turns after which a rollout is cut off; its episodes go on in the next one. null plays whole episodes."""
     lanes: PositiveInteger
     """Groups of episodes: while the teacher judges one, the policy plays another. 2 pays with a slow teacher."""
+    ahead: bool
+    """Play the next rollout between the minibatches of an update, with the weights of that moment, so that the teacher
+    judges all the time; its turns are up to one update older than with false."""
     traitor_share: Fraction
     """Share of the episodes in which the policy plays the traitor against a scripted crew."""
     epochs: PositiveInteger
@@ -215,6 +218,8 @@ class PpoParams(Section):
             raise ValueError(
                 "kl_estimator is 'k1', expected 'k3' where kl_in is 'loss': the gradient of k1 means nothing"
             )
+        if self.ahead and self.turns_per_step is not None:
+            raise ValueError(f"turns_per_step is {self.turns_per_step}, expected null where ahead is true")
         return self
 
 

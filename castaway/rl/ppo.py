@@ -22,12 +22,13 @@ from transformers import PreTrainedTokenizerBase
 from castaway.envs.base import HELD_OUT_START, Message, TextEnvironment
 from castaway.params import PpoParams
 from castaway.rl.actor_critic import ActorCritic
+from castaway.rl.ahead import Coming, harvest_of
 from castaway.rl.continuing import ContinuingRollout, Harvest
 from castaway.rl.corrections import Correction, correct, correction_tokens
 from castaway.rl.kl import KlCoefficient
 from castaway.rl.ranks import Ranks
 from castaway.rl.rewards import Lesson, make_lessons
-from castaway.rl.rollout import play_episodes
+from castaway.rl.rollout import Rounds, episode_rounds, finish
 from castaway.rl.speaker import ModelSpeaker
 from castaway.rl.trajectory import Episode, Trajectory, Turn
 from castaway.rl.update import PolicyUpdate
@@ -76,6 +77,8 @@ class PpoTrainer:
         self.fresh: list[Correction] = []
         """Corrections since the last SFT pass."""
         self.agreement = Agreement()
+        self._ready: Harvest | None = None
+        """Played while the last update was made."""
         self._tokenizer = tokenizer
         self._make, self._teacher, self._scorer = make, teacher, scorer
         self._speaker = ModelSpeaker(actor, tokenizer, params.temperature, params.max_new_tokens, self.generator)
@@ -85,17 +88,24 @@ class PpoTrainer:
 
     def step(self) -> dict[str, float]:
         """One step; returns its metrics, which are those of all processes."""
-        harvest = self._rollout()
+        harvest = self._ready or self._rollout()
+        more = self.params.ahead and self.step_number + 1 < self.params.steps
+        coming = Coming(self._rounds(beside=True), self.params.lanes) if more else None
         lessons, scores = self._lessons(harvest.trajectories)
         in_loss = self.kl.value if self.params.kl_in == "loss" else 0.0
         summary = {**_summary(self.ranks, harvest.finished, lessons, scores), "kl_coefficient": self.kl.value}
-        losses = self._update.update(lessons, self._numbers(harvest), self.step_number, in_loss)
+        if coming:
+            turns = len(lessons) * self.ranks.count
+            coming.expect(harvest, self.params.epochs * -(-turns // self.params.minibatch_turns))
+        between = coming.advance if coming else lambda: None
+        losses = self._update.update(lessons, self._numbers(harvest), self.step_number, in_loss, between)
         self.kl.adapt(summary["reference_kl"])
         corrected = self._collect(harvest.trajectories)
         self.step_number += 1
         if self.step_number % self.params.sft_interval == 0 and len(self.fresh) >= self.params.sft_minimum:
             losses["sft_loss"] = self._update.imitate([correction_tokens(self._tokenizer, c) for c in self.fresh])
             self.fresh = []
+        self._ready = coming.harvest() if coming else None
         return {**summary, **losses, "corrections": float(corrected)}
 
     def state(self) -> dict[str, Any]:
@@ -110,6 +120,7 @@ class PpoTrainer:
             "games": self.ranks.gather(self._continuing.state()),
             "corrections": list(self.corrections),
             "fresh": list(self.fresh),
+            "ready": self.ranks.gather(self._ready),
             "agreement": copy.deepcopy(self.agreement),
         }
 
@@ -130,6 +141,7 @@ class PpoTrainer:
         self._continuing.load_state(state["games"][self.ranks.rank])
         self.corrections, self.fresh = list(state["corrections"]), list(state["fresh"])
         self.agreement = copy.deepcopy(state["agreement"])
+        self._ready = state["ready"][self.ranks.rank]
 
     def _trained(self) -> list[tuple[str, torch.nn.Parameter]]:
         return [(name, weight) for name, weight in self.actor.named_parameters() if weight.requires_grad]
@@ -150,11 +162,20 @@ class PpoTrainer:
     def _rollout(self) -> Harvest:
         if self.params.turns_per_step is not None:
             return self._continuing.play(-(-self.params.turns_per_step // self.ranks.count))
+        return harvest_of(finish(self._rounds(beside=self.params.lanes > 1)))
+
+    def _rounds(self, beside: bool) -> Rounds:
+        """Whole episodes, a round at a time."""
         tasks = self.ranks.share([self._draw() for _ in range(self.params.episodes_per_step)])
-        episodes = play_episodes(
-            self._make, tasks, self._speaker, self._teacher, parallel=len(tasks), lanes=self.params.lanes
+        return episode_rounds(
+            self._make,
+            tasks,
+            self._speaker,
+            self._teacher,
+            parallel=len(tasks),
+            lanes=self.params.lanes,
+            beside=beside,
         )
-        return Harvest([trajectory for episode in episodes for trajectory in episode.trajectories], episodes)
 
     def _numbers(self, harvest: Harvest) -> list[int]:
         """What this process's lessons are called: in the order in which one process would have played the episodes."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 
@@ -38,7 +38,12 @@ class PolicyUpdate:
         )
 
     def update(
-        self, lessons: Sequence[Lesson], numbers: Sequence[int], step: int, kl_coefficient: float
+        self,
+        lessons: Sequence[Lesson],
+        numbers: Sequence[int],
+        step: int,
+        kl_coefficient: float,
+        between: Callable[[], None] = lambda: None,
     ) -> dict[str, float]:
         """A few passes over the lessons of step number `step`, from 0.
 
@@ -47,6 +52,7 @@ class PolicyUpdate:
             numbers: what each lesson is called among those of all processes, from 0 without gaps.
             step: decides the learning rates, and whether the critic is still warming up.
             kl_coefficient: of the KL penalty inside the loss; 0 if it is not there.
+            between: called after each minibatch.
 
         Returns:
             Means over the minibatches.
@@ -60,6 +66,7 @@ class PolicyUpdate:
         for chosen in self._minibatches(everything):
             values = self._minibatch([mine[number] for number in chosen if number in mine], kl_coefficient, warming_up)
             count += 1
+            between()
             for name, value in values.items():
                 totals[name] = totals.get(name, 0.0) + value
             if self._params.target_kl and values["update_kl"] > PATIENCE * self._params.target_kl:

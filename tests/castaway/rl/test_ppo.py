@@ -3,7 +3,8 @@
 import copy
 import io
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from threading import Event
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from castaway.models.tokens import prompt_tokens, reply_tokens
 from castaway.params import PpoParams
 from castaway.rl.actor_critic import ActorCritic, TurnBatch
 from castaway.rl.ppo import PpoTrainer
+from castaway.teacher.base import Attempt, Verdict
 from castaway.teacher.rules import RulesTeacher
 from tests.castaway.rl.small import AnyText, Crossroads, NoScorer, ppo_params, student
 
@@ -133,6 +135,8 @@ def test_corrections_are_collected_and_learned_from(taught: tuple[ActorCritic, P
     [
         {},
         {"turns_per_step": 7},
+        {"ahead": True},
+        {"ahead": True, "lanes": 2, "minibatch_turns": 3, "epochs": 2},
         {"kl_in": "loss", "kl_estimator": "k3", "adaptive_kl": 0.01, "kl_coefficient": 0.1},
         {"critic_warmup": 3, "importance_cap": 2.0, "normalise_by": "batch", "value_clip_range": None},
     ],
@@ -154,6 +158,32 @@ def test_a_resumed_run_goes_on_as_if_unbroken(
     assert unbroken.corrections == resumed.corrections
     pairs = zip(unbroken.actor.parameters(), resumed.actor.parameters(), strict=True)
     assert all(torch.equal(one, other) for one, other in pairs)
+
+
+def test_what_is_played_ahead_is_as_many_episodes_and_its_ratio_begins_at_the_update_before(
+    taught: tuple[ActorCritic, PreTrainedTokenizerFast],
+) -> None:
+    settings = {"steps": 3, "episodes_per_step": 4, "make": Crossroads, "epochs": 2, "minibatch_turns": 4}
+    plain, ahead = (trainer(taught, **settings, ahead=ahead) for ahead in (False, True))
+    first = [plain.step()["turns"], ahead.step()["turns"]]
+    assert first[0] == first[1] and plain.drawn == 4 and ahead.drawn == 8
+    for _ in range(2):
+        ahead.step()
+    # Nothing is played that nobody would learn from.
+    assert ahead.drawn == 12 and ahead._ready is None
+
+
+def test_the_same_is_played_ahead_whoever_is_faster(taught: tuple[ActorCritic, PreTrainedTokenizerFast]) -> None:
+    settings = {"episodes_per_step": 4, "make": Crossroads, "ahead": True, "lanes": 2, "minibatch_turns": 4}
+    prompt, slow = trainer(taught, **settings), trainer(taught, **settings)
+    judge = slow._teacher.judge
+
+    def hesitate(attempts: Sequence[Attempt]) -> list[Verdict]:
+        Event().wait(0.02)
+        return judge(attempts)
+
+    slow._teacher.judge = hesitate  # type: ignore[method-assign]
+    assert [prompt.step() for _ in range(3)] == [slow.step() for _ in range(3)]
 
 
 def test_a_checkpoint_of_other_weights_is_refused(taught: tuple[ActorCritic, PreTrainedTokenizerFast]) -> None:
