@@ -19,6 +19,7 @@ from castaway.report import table
 from castaway.rl import speaker
 from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.ppo import PpoTrainer
+from castaway.teacher.base import Teacher
 from castaway.teacher.rules import RulesTeacher
 
 PARTS = ("token sampling", "forward passes", "backward passes", "optimiser", "everything else")
@@ -47,8 +48,8 @@ def share_table(params: Params, turns: int, rounds: int) -> str:
     return f"{head}\n\n{table(['part', 'seconds', 'share'], rows)}"
 
 
-def trainer_of(params: Params, turns: int) -> PpoTrainer:
-    """The trainer as the stage makes it, on an untrained model."""
+def trainer_of(params: Params, turns: int | None, teacher: Teacher | None = None) -> PpoTrainer:
+    """The trainer as the stage makes it, on an untrained model; the rules judge if no teacher is given."""
     from transformers import LlamaForSequenceClassification
 
     tokenizer, model = untrained(params)
@@ -61,7 +62,7 @@ def trainer_of(params: Params, turns: int) -> PpoTrainer:
         ActorCritic(new_adapter(model, settings.lora)),
         tokenizer,
         lambda: make_environment(params, "marooned"),
-        RulesTeacher(make_environment(params, "marooned").rules),
+        teacher or RulesTeacher(make_environment(params, "marooned").rules),
         scorer,
         settings,
         params.seed,

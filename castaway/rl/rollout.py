@@ -153,7 +153,7 @@ def episode_rounds(
     playing: list[dict[int, Table]] = [{} for _ in range(lanes)]
     begun: list[Round | None] = [None] * lanes
     finished: dict[int, Episode] = {}
-    with judging(teacher, beside) as judge:
+    with judging(teacher, lanes if beside else 0) as judge:
         while waiting or any(playing):
             for lane, tables in enumerate(playing):
                 if (current := begun[lane]) is not None:
@@ -175,7 +175,7 @@ def episode_rounds(
 
 def play_round(playing: dict[int, Table], speaker: Speaker, teacher: Teacher) -> None:
     """Everybody who must speak does so once."""
-    with judging(teacher, beside=False) as judge:
+    with judging(teacher, threads=0) as judge:
         begin_round(playing, speaker, judge).end(keep=0)
 
 
@@ -217,14 +217,14 @@ def begin_round(playing: dict[int, Table], speaker: Speaker, judge: Judge) -> Ro
 
 
 @contextmanager
-def judging(teacher: Teacher | None, beside: bool) -> Iterator[Judge]:
-    """When the verdicts are asked for, or in a thread beside the one that speaks."""
+def judging(teacher: Teacher | None, threads: int) -> Iterator[Judge]:
+    """In so many threads beside the one that speaks; with none of them, when the verdicts are asked for."""
     if teacher is None:
         yield lambda asked: lambda: [_as_it_stands(environment, attempt) for environment, attempt in asked]
-    elif not beside:
+    elif not threads:
         yield lambda asked: lambda: teacher.judge([attempt for _, attempt in asked])
     else:
-        with ThreadPoolExecutor(1, "judge") as thread:
+        with ThreadPoolExecutor(threads, "judge") as thread:
             yield lambda asked: thread.submit(teacher.judge, [attempt for _, attempt in asked]).result
 
 

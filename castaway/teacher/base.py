@@ -88,7 +88,7 @@ class Teacher(Protocol):
         ...
 
     def judge(self, attempts: Sequence[Attempt]) -> list[Verdict]:
-        """One verdict for each attempt, in their order.
+        """One verdict for each attempt, in their order; several threads may ask at one time.
 
         Raises:
             TeacherOutage: it cannot judge now; asked again later, it may.

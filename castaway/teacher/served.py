@@ -53,6 +53,7 @@ class ServedTeacher:
         self._loop = _LoopThread()
         self._client = self._loop.run(_made(endpoint))
         self._tally: Counter[str] = Counter()
+        self._lock = threading.Lock()
 
     @property
     def counts(self) -> dict[str, int]:
@@ -70,7 +71,7 @@ class ServedTeacher:
         Raises:
             TeacherOutage: the server does not answer and the conduct is to pause.
         """
-        self._tally["attempts"] += len(attempts)
+        self._count("attempts", len(attempts))
         verdicts = self._by_rules.judge(attempts)
         asked = [
             number
@@ -83,7 +84,7 @@ class ServedTeacher:
         known = {
             keys[n]: stored[keys[n]] for n in asked if keys[n] in stored and self._usable(attempts[n], stored[keys[n]])
         }
-        self._tally["cached"] += sum(key in known for key in keys.values())
+        self._count("cached", sum(key in known for key in keys.values()))
         # The same question is asked once, however many students ask it in one round.
         new = {keys[number]: number for number in reversed(asked) if keys[number] not in known}
         found = self._loop.run(self._ask_all({key: (attempts[n], questions[n]) for key, n in new.items()}))
@@ -99,6 +100,11 @@ class ServedTeacher:
                 verdicts[number] = replace(by_rules, dispute=dispute(refused, by_rules, impossible=True))
         return verdicts
 
+    def _count(self, name: str, number: int) -> None:
+        """Several threads count."""
+        with self._lock:
+            self._tally[name] += number
+
     def _key(self, messages: Sequence[dict[str, str]]) -> str:
         """A verdict depends on the model and on all that it is shown: rubric, situation, and the student's text."""
         return key_of([self._model, *(message["content"] for message in messages)])
@@ -109,7 +115,7 @@ class ServedTeacher:
             tasks = {key: group.create_task(self._ask(attempt, asked)) for key, (attempt, asked) in questions.items()}
         answers = {key: task.result() for key, task in tasks.items()}
         outages = [answer for answer in answers.values() if isinstance(answer, ServerFault)]
-        self._tally["outages"] += len(outages)
+        self._count("outages", len(outages))
         if outages and self._conduct.on_outage == "pause":
             raise TeacherOutage(f"{outages[0]}; start it and run the stage again, which goes on where it stopped")
         return {key: answer for key, answer in answers.items() if isinstance(answer, str | Answer)}
@@ -128,7 +134,7 @@ class ServedTeacher:
                     self._check(attempt, read)
                     return text
                 except ValueError as error:
-                    self._tally["unusable" if last else "asked again"] += 1
+                    self._count("unusable" if last else "asked again", 1)
                     messages = asked_again(messages, text, str(error))
         except ServerFault as fault:
             return fault

@@ -1,0 +1,53 @@
+"""A teacher's server that thinks for a while and is always right: `python -m benchmarks.patient_server SECONDS`.
+
+It answers each question after so many seconds, however many are open, as a GPU elsewhere would: no core of this machine
+is busy with it. It prints its port, and ends with its standard input.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+
+LEGAL = "legal_actions"
+
+
+async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Questions of one connection, one after the other."""
+    try:
+        while True:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
+            length = int(head.split("content-length:")[1].split("\r\n")[0])
+            question = json.loads(await reader.readexactly(length))
+            await asyncio.sleep(float(sys.argv[1]))
+            message = {"content": json.dumps(verdict(question["messages"][1]["content"]))}
+            body = json.dumps({"model": question["model"], "choices": [{"message": message}]}).encode()
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
+            await writer.drain()
+    except (asyncio.IncompleteReadError, ConnectionError):
+        writer.close()
+
+
+def verdict(content: str) -> dict[str, object]:
+    """Right about legality, with the first legal action as the correction."""
+    data = json.loads(content.removeprefix("<data>\n").removesuffix("\n</data>"))
+    said = [line.removeprefix("ACTION: ") for line in data["answered"].split("\n") if line.startswith("ACTION: ")]
+    valid = bool(said) and said[0] in data[LEGAL]
+    return {
+        "valid": valid,
+        "action": said[0] if valid else data[LEGAL][0],
+        "penalty": 0 if valid else -1,
+        "critique": "",
+    }
+
+
+async def serve() -> None:
+    """Until standard input ends."""
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+
+
+if __name__ == "__main__":
+    asyncio.run(serve())
