@@ -76,7 +76,7 @@ def execute(stage: declared.Declared, params: Params, device: hardware.Device) -
 
     visible = restrict(params, stage.param_names, stage.address)
     readable = frozenset(stage.inputs.data)
-    context = RestrictedContext(stage.root, visible, stage.task, stage.name, log, scratch, run.log, readable)
+    context = RestrictedContext(stage.root, visible, stage.task, stage.name, log, scratch, run.log, run.trace, readable)
     empty(context.output)
     try:
         metrics = body(context)

@@ -36,6 +36,8 @@ def client() -> Any:
     # Importing and migrating would greet the user with a page of log lines.
     for name in ("alembic", "mlflow.store.db.utils", "mlflow.tracking.fluent"):
         logging.getLogger(name).setLevel(logging.WARNING)
+    # What was told is written, though the process may be killed in the next moment.
+    os.environ.setdefault("MLFLOW_ENABLE_ASYNC_TRACE_LOGGING", "false")
     from mlflow import MlflowClient
 
     return MlflowClient(os.environ["MLFLOW_TRACKING_URI"])
@@ -89,6 +91,25 @@ class StageRun:
         self._points += [Metric(name, float(value), now, int(step)) for name, value in values.items()]
         if len(self._points) >= BUFFER:
             self._attempt("write curves", self._flush)
+
+    def trace(
+        self, name: str, inputs: Mapping[str, Any], outputs: Mapping[str, Any], began: float, ended: float
+    ) -> None:
+        """Write down one call to something outside, with its times in seconds since 1970."""
+        self._attempt("write a trace", lambda: self._write_trace(name, inputs, outputs, began, ended))
+
+    def _write_trace(
+        self, name: str, inputs: Mapping[str, Any], outputs: Mapping[str, Any], began: float, ended: float
+    ) -> None:
+        span = self._mlflow.start_trace(
+            name,
+            "LLM",
+            inputs=dict(inputs),
+            experiment_id=self._mlflow.get_run(self.run_id).info.experiment_id,
+            start_time_ns=int(began * 1e9),
+            run_id=self.run_id,
+        )
+        self._mlflow.end_trace(span.trace_id, outputs=dict(outputs), end_time_ns=int(ended * 1e9))
 
     def succeed(self, metrics: Mapping[str, Any], outputs: Mapping[str, str]) -> None:
         """Close the run with its results: numbers, hashes of what it made, and the model."""

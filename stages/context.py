@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from castaway.params import Params
 
 Log = Callable[[int, Mapping[str, float]], None]
 """`log(step, values)`: one point of the stage's curves."""
+
+Trace = Callable[[str, Mapping[str, Any], Mapping[str, Any], float, float], None]
+"""`trace(name, inputs, outputs, began, ended)`, the times in seconds since 1970."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,8 @@ class Context:
     """Outside DVC, keyed by the stage's inputs: a killed stage resumes from here. Deleted after success."""
     observe: Log
     """As `log`, but for the MLflow run alone: what two runs with the same result may differ in."""
+    trace: Trace
+    """One call to something outside, with what went in and what came out; for the MLflow run alone."""
 
     @property
     def output(self) -> Path:

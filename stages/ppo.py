@@ -52,7 +52,7 @@ def run(context: Context) -> dict[str, Any]:
 def _follow(root: Path, task: str, scratch: Path, sections: dict[str, Any]) -> None:
     """What the other processes do: the same, and leave nothing."""
     params = Params.model_construct(**sections)
-    _train(Context(root, params, task, "ppo", _nothing, scratch, _nothing))
+    _train(Context(root, params, task, "ppo", _nothing, scratch, _nothing, lambda *_: None))
 
 
 def _nothing(step: int, values: Mapping[str, float]) -> None:
@@ -62,7 +62,7 @@ def _nothing(step: int, values: Mapping[str, float]) -> None:
 def _train(context: Context) -> tuple[PpoTrainer, list[dict[str, float]]]:
     """All steps, from the newest checkpoint on."""
     rules = make_environment(context.params, context.task).rules
-    with chosen_teacher(context.params.teacher, context.task, rules, context.verdicts) as teacher:
+    with chosen_teacher(context.params.teacher, context.task, rules, context.verdicts, context.trace) as teacher:
         trainer = _trainer(context, teacher)
         history = _resume(context, trainer)
         _steps(context, trainer, teacher, history)

@@ -13,12 +13,12 @@ from castaway.teacher.cache import AnswerCache
 from castaway.teacher.chat_client import Endpoint
 from castaway.teacher.key import secret
 from castaway.teacher.rules import RulesTeacher
-from castaway.teacher.served import Conduct, ServedTeacher
+from castaway.teacher.served import Conduct, ServedTeacher, Witness
 
 
 @contextmanager
-def chosen_teacher(params: TeacherParams, task: str, rules: Rules, store: Path) -> Iterator[Teacher]:
-    """A teacher for moves of `task`, whose connections are closed afterwards; answers are kept in the file `store`."""
+def chosen_teacher(params: TeacherParams, task: str, rules: Rules, store: Path, witness: Witness) -> Iterator[Teacher]:
+    """A teacher for moves of `task`, closed afterwards; answers are kept in `store`, a sample is told to `witness`."""
     if params.kind == "rules":
         yield RulesTeacher(rules)
         return
@@ -33,7 +33,7 @@ def chosen_teacher(params: TeacherParams, task: str, rules: Rules, store: Path) 
         params.answer_tokens,
     )
     conduct = Conduct(params.cascade, params.override_legal, params.on_outage)
-    teacher = ServedTeacher(task, rules, endpoint, conduct, AnswerCache(store))
+    teacher = ServedTeacher(task, rules, endpoint, conduct, AnswerCache(store), witness)
     try:
         yield teacher
     finally:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import Counter
-from collections.abc import Coroutine, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
+from time import time
 from typing import Any, Literal, TypeVar
 
 from castaway.chat import parse_reply
@@ -25,6 +26,13 @@ from castaway.teacher.question import asked_again, question
 from castaway.teacher.rules import RulesTeacher
 
 Result = TypeVar("Result")
+Question = list[dict[str, str]]
+Found = str | Answer | ServerFault | None
+"""A usable answer as text, a refused one that could be read, a fault, or nothing that could be read."""
+Witness = Callable[[str, Mapping[str, Any], Mapping[str, Any], float, float], None]
+"""Is told of a call: its name, what went in, what came out, and when it began and ended, in seconds since 1970."""
+ONE_IN = 50
+"""Of so many questions, one is told to the witness; which one depends on the question alone."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +51,17 @@ class ServedTeacher:
     """A `Teacher` made of a server and an environment's `Rules`."""
 
     def __init__(
-        self, task: str, rules: Rules, endpoint: Endpoint, conduct: Conduct, cache: AnswerCache | None = None
+        self,
+        task: str,
+        rules: Rules,
+        endpoint: Endpoint,
+        conduct: Conduct,
+        cache: AnswerCache | None = None,
+        witness: Witness = lambda name, inputs, outputs, began, ended: None,
     ) -> None:
         """Judge moves of a task; nothing is asked yet."""
+        self._witness = witness
+        self._sample: deque[tuple[dict[str, Any], dict[str, Any], float, float]] = deque()
         self._task, self._rules, self._conduct = task, rules, conduct
         self._by_rules = RulesTeacher(rules)
         self._model, self._cache = endpoint.model, cache
@@ -91,6 +107,9 @@ class ServedTeacher:
         usable = {key: text for key, text in found.items() if isinstance(text, str)}
         if self._cache:
             self._cache.put(usable)
+        while self._sample:
+            self._witness("verdict", *self._sample.popleft())
+        self._face([answer for answer in found.values() if isinstance(answer, ServerFault)])
         known = {**known, **usable}
         for number in asked:
             attempt, by_rules, text = attempts[number], verdicts[number], known.get(keys[number])
@@ -109,18 +128,27 @@ class ServedTeacher:
         """A verdict depends on the model and on all that it is shown: rubric, situation, and the student's text."""
         return key_of([self._model, *(message["content"] for message in messages)])
 
-    async def _ask_all(self, questions: dict[str, tuple[Attempt, list[dict[str, str]]]]) -> dict[str, str | Answer]:
-        """By key the usable answers as text, and read the ones that were refused. Faults are missing, or end it all."""
-        async with asyncio.TaskGroup() as group:
-            tasks = {key: group.create_task(self._ask(attempt, asked)) for key, (attempt, asked) in questions.items()}
-        answers = {key: task.result() for key, task in tasks.items()}
-        outages = [answer for answer in answers.values() if isinstance(answer, ServerFault)]
+    def _face(self, outages: Sequence[ServerFault]) -> None:
+        """Go on without the model, or stop; what it did answer is stored by now, and not asked again."""
         self._count("outages", len(outages))
         if outages and self._conduct.on_outage == "pause":
             raise TeacherOutage(f"{outages[0]}; start it and run the stage again, which goes on where it stopped")
-        return {key: answer for key, answer in answers.items() if isinstance(answer, str | Answer)}
 
-    async def _ask(self, attempt: Attempt, messages: list[dict[str, str]]) -> str | Answer | ServerFault | None:
+    async def _ask_all(self, questions: dict[str, tuple[Attempt, Question]]) -> dict[str, Found]:
+        """What came of all questions, by key; of a sample, somebody is told."""
+        async with asyncio.TaskGroup() as group:
+            tasks = {key: group.create_task(self._ask_one(key, *asked)) for key, asked in questions.items()}
+        return {key: task.result() for key, task in tasks.items()}
+
+    async def _ask_one(self, key: str, attempt: Attempt, messages: Question) -> Found:
+        began = time()
+        found = await self._ask(attempt, messages)
+        if int(key[:8], 16) % ONE_IN == 0:
+            said = found.model_dump() if isinstance(found, Answer) else str(found)
+            self._sample.append(({"messages": messages}, {"answer": said}, began, time()))
+        return found
+
+    async def _ask(self, attempt: Attempt, messages: Question) -> Found:
         """An answer that can be used, asked for once more if the first cannot.
 
         Failing that, the last one that could be read, if only to report on it; or the fault that prevents any.

@@ -39,7 +39,7 @@ def nothing(step: int, values: Mapping[str, float]) -> None:
 
 def test_folders_are_those_of_the_dependencies_and_its_own(tmp_path: Path) -> None:
     readable = frozenset({"data/base", "data/marooned/sft"})
-    context = RestrictedContext(tmp_path, PARAMS, "marooned", "ppo", nothing, tmp_path, nothing, readable)
+    context = RestrictedContext(tmp_path, PARAMS, "marooned", "ppo", nothing, tmp_path, nothing, nothing, readable)
     assert context.folder("base") == tmp_path / "data/base"
     assert context.folder("sft") == tmp_path / "data/marooned/sft"
     assert context.output == tmp_path / "data/marooned/ppo"

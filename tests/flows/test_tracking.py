@@ -80,6 +80,18 @@ def test_a_run_holds_all_that_is_to_be_known(made: Callable[[str], declared.Decl
     assert [one.info.run_id for one in runs(store, stage)] == [run.run_id]
 
 
+def test_a_call_is_a_trace_of_its_run(made: Callable[[str], declared.Declared], store: str) -> None:
+    run = tracking.StageRun(made("base"), {})
+    run.trace("verdict", {"messages": [{"role": "user", "content": "?"}]}, {"answer": "!"}, 1_000.0, 1_002.5)
+    run.succeed({}, {})
+    client = MlflowClient(store)
+    experiment = client.get_run(str(run.run_id)).info.experiment_id
+    (trace,) = client.search_traces(locations=[experiment], run_id=run.run_id)
+    (span,) = trace.data.spans
+    assert (span.name, span.inputs["messages"][0]["content"], span.outputs) == ("verdict", "?", {"answer": "!"})
+    assert trace.info.execution_duration == 2500
+
+
 def test_runs_are_linked_by_data_and_by_models(made: Callable[[str], declared.Declared], store: str) -> None:
     base = made("base")
     parent = tracking.StageRun(base, {})

@@ -77,6 +77,12 @@ class Handler(BaseHTTPRequestHandler):
             self._send(429, b"{}", {"retry-after": "0.05"})
         elif word == "broken":
             self._send(503, b"oops")
+        elif word == "half":
+            # It minds odd numbers.
+            if data_of(question)["answered"][-1] in "13579":
+                self._send(503, b"oops")
+            else:
+                self._answer(question, json.dumps(verdict(question)))
         elif word == "rejecting":
             self._send(400, b'{"error": "no such field"}')
         elif word == "slow":

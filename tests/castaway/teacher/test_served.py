@@ -58,6 +58,29 @@ def asked(url: str, model: str) -> list[dict[str, Any]]:
         return [question for question in json.load(response) if question["model"] == model]
 
 
+def test_what_was_answered_in_an_outage_is_not_asked_again(make: Make, url: str, tmp_path: Path) -> None:
+    cache = AnswerCache(tmp_path / "answers.db")
+    texts = [f"REASONING: I go.\nACTION: MOVING {number}" for number in range(4)]
+    with pytest.raises(TeacherOutage):
+        make("half", cache=cache, deadline_seconds=0.5).judge(attempts(*texts))
+    again = make("half", GO_ON, cache=cache, deadline_seconds=0.5)
+    verdicts = again.judge(attempts(*texts))
+    assert again.counts["cached"] == 2 and again.counts["outages"] == 2
+    assert [verdict.source for verdict in verdicts] == ["half", "rules", "half", "rules"]
+
+
+def test_a_sample_of_the_calls_is_told(url: str) -> None:
+    told: list[tuple[Any, ...]] = []
+    teacher = ServedTeacher("marooned", RULES, Endpoint(url, "good"), GO_ON, witness=lambda *call: told.append(call))
+    texts = [f"REASONING: I go.\nACTION: MOVING {number}" for number in range(400)]
+    teacher.judge(attempts(*texts))
+    teacher.close()
+    assert 1 <= len(told) <= 30
+    name, inputs, outputs, began, ended = told[0]
+    assert name == "verdict" and inputs["messages"][0]["role"] == "system" and began <= ended
+    assert json.loads(outputs["answer"])["valid"] is False
+
+
 def test_a_legal_action_stands_and_an_illegal_one_is_put_right(make: Make) -> None:
     good, bad = make("good").judge(attempts(LEGAL, ILLEGAL))
     assert good == Verdict(True, "WAIT", 0.0, "So it is.", "", "good")
