@@ -98,15 +98,44 @@ def episode(path: Annotated[Path, typer.Argument(help="A .jsonl file in data/TAS
 
 
 @app.command()
+def replay(
+    path: Annotated[Path, typer.Argument(help="A .jsonl file in data/TASK/evaluate/POLICY/.")],
+    to: Annotated[Path | None, typer.Option(help="Write here instead of beside the episode.")] = None,
+) -> None:
+    """Write a saved episode of MAROONED as one HTML file, to be watched in any browser."""
+    from castaway.replay.page import replay_page
+    from castaway.transcript import read_episode
+
+    page, target = replay_page(read_episode(path)), to or path.with_suffix(".html")
+    try:
+        target.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise CastawayError(f"{target} cannot be written: {error.strerror}") from None
+    typer.echo(str(target))
+
+
+@app.command()
+def balance(
+    scenario: Annotated[str, typer.Option(help="A scenario of MAROONED.")] = "skiff",
+    episodes: Annotated[int, typer.Option(min=1, help="Games of each match.")] = 500,
+    processes: Annotated[int, typer.Option(min=1, help="Play so many games at once.")] = 1,
+) -> None:
+    """Play scripted crews against scripted traitors, and print who wins how often, and how."""
+    from castaway.balance import balance_table
+
+    typer.echo(balance_table(scenario, episodes, processes))
+
+
+@app.command()
 def rules(
     scenarios: Annotated[list[str] | None, typer.Argument(help="Scenarios of MAROONED; all if none is named.")] = None,
     write: Annotated[Path | None, typer.Option(help="Put them between this file's markers instead.")] = None,
 ) -> None:
     """Print the constants of MAROONED's scenarios side by side, and what is paid."""
     from castaway.envs.marooned.scenario import load_scenario
-    from castaway.rulebook import constants_table, pay_table
+    from castaway.rulebook import SCENARIOS, constants_table, pay_table
 
-    chosen = [load_scenario(name) for name in scenarios or ("classic", "skiff")]
+    chosen = [load_scenario(name) for name in scenarios or SCENARIOS]
     same = all((one.colonist, one.traitor) == (chosen[0].colonist, chosen[0].traitor) for one in chosen)
     pay = [pay_table(one) if same else f"{one.name}:\n\n{pay_table(one)}" for one in (chosen[:1] if same else chosen)]
     show("\n\n".join([constants_table(chosen), *pay]), "rules", write)

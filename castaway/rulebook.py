@@ -11,6 +11,9 @@ from collections.abc import Mapping, Sequence
 from castaway.envs.marooned.scenario import Component, Level, Phase, Scenario
 from castaway.report import table
 
+SCENARIOS = ("classic", "skiff")
+"""Every scenario there is."""
+
 
 def constants_table(scenarios: Sequence[Scenario]) -> str:
     """One row for each constant, one column for each scenario."""
