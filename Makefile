@@ -6,6 +6,7 @@
 #   make bench                            set up, then the benchmarks
 #   make bench-teacher                    set up, with vLLM, then how busy its server is kept
 #   make ui                               MLflow on http://127.0.0.1:5000
+#   make browser                          Chromium, for the tests that look at a replay (part of make test)
 #   make setup                            only .venv, from the pins in constraints.txt
 #   make setup-vllm                       only .venv-vllm, vLLM for CPUs, from the pins in constraints-vllm.txt
 
@@ -24,12 +25,12 @@ ENV := PATH="$(CURDIR)/$(BIN):$$PATH" DO_NOT_TRACK=1 MLFLOW_DISABLE_TELEMETRY=tr
 # The last TRL that had PPO, for `make bench` alone: a folder that only the process which measures it has on its path.
 PEER := .bench/trl-1.12.0
 
-.PHONY: repro test test-vllm bench bench-teacher ui setup setup-vllm
+.PHONY: repro test test-vllm bench bench-teacher ui setup setup-vllm browser
 
 repro: setup
 	@$(ENV) dvc repro $(TARGETS)
 
-test: setup
+test: setup browser
 	@$(ENV) ruff check .
 	@$(ENV) ruff format --check .
 	@$(ENV) mypy
@@ -46,6 +47,16 @@ bench-teacher: setup setup-vllm
 
 ui: setup
 	@$(ENV) mlflow ui --backend-store-uri "sqlite:///$(CURDIR)/mlflow.db" --host 127.0.0.1 --port $(PORT) --workers 1
+
+# Where none is to be had, the tests that need it say so, and fail.
+browser:
+	@for name in chromium chromium-browser google-chrome google-chrome-stable; do \
+		command -v $$name >/dev/null && exit 0; done; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "Installing Chromium (a minute, once) ..."; \
+		apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends chromium \
+			>/dev/null || echo "Chromium could not be installed." >&2; \
+	else echo "Chromium is missing and only root can install it: apt-get install chromium" >&2; fi
 
 setup: $(STAMP)
 

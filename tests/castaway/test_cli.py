@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.castaway.figures import EVALUATE, MOMENTS, REWARD_MODEL, save
+from tests.castaway.replay.episodes import played
 
 ROOT = Path(__file__).parents[2]
 
@@ -48,14 +49,14 @@ def test_help_names_every_command_at_once() -> None:
     result = castaway("--help")
     assert time.monotonic() - began < 3  # a fifth of a second where nothing else runs
     assert result.returncode == 0 and result.stderr == ""
-    for command in ("params", "results", "episode", "rules"):
+    for command in ("params", "results", "episode", "replay", "balance", "rules"):
         assert f"\n  {command} " in result.stdout
     assert castaway().stdout == result.stdout
 
 
 def test_nothing_heavy_is_imported() -> None:
     heavy = "{'torch', 'transformers', 'datasets', 'dvc', 'prefect', 'mlflow', 'flows', 'stages', 'pandas'}"
-    commands = "[['params'], ['rules'], ['--help']]"
+    commands = "[['params'], ['rules'], ['balance', '--episodes', '1'], ['--help']]"
     code = f"""
 import sys
 from castaway.cli import app
@@ -116,6 +117,24 @@ def test_an_episode_is_shown(tmp_path: Path) -> None:
     assert result.returncode == 0 and "Day 1, turn 2\n  Alice (colonist): REASONING: go" in result.stdout
     assert "nowhere" in told(castaway("episode", str(tmp_path / "nowhere")))
     assert "saved episode" in told(castaway("episode", str(ROOT / "README.md")))
+
+
+def test_a_replay_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "3.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in played(3, "crew", {})), encoding="utf-8")
+    assert castaway("replay", str(path)).stdout == f"{tmp_path / '3.html'}\n"
+    assert (tmp_path / "3.html").read_text("utf-8").startswith("<!doctype html>")
+    assert castaway("replay", str(path), "--to", str(tmp_path / "x.html")).returncode == 0
+    assert (tmp_path / "x.html").read_bytes() == (tmp_path / "3.html").read_bytes()
+    assert "cannot be written" in told(castaway("replay", str(path), "--to", str(tmp_path / "no" / "x.html")))
+    path.write_text("".join(json.dumps(row) + "\n" for row in MOMENTS), encoding="utf-8")
+    assert "no episode of MAROONED" in told(castaway("replay", str(path)))
+
+
+def test_a_balance_is_printed() -> None:
+    result = castaway("balance", "--scenario", "skiff", "--episodes", "2")
+    assert result.returncode == 0 and "| workers, saboteur" in result.stdout
+    assert "classic, skiff" in told(castaway("balance", "--scenario", "atlantis", "--episodes", "1"))
 
 
 def test_rules_are_shown() -> None:

@@ -1,0 +1,1 @@
+"""A saved episode of MAROONED as a page to watch."""
