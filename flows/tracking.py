@@ -14,15 +14,22 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from castaway.errors import CastawayError
+from castaway.replay.page import replay_page
+from castaway.transcript import read_episode
 from flows.declared import Declared, flatten
 from flows.environment import main_root
 from flows.records import record_of
 
 MODEL_STAGES = ("base", "sft", "reward_model", "ppo", "correction_sft", "merge")
 """Stages whose out is a model; its bytes stay with DVC, MLflow knows it by an external LoggedModel."""
+
+REPLAYS = 3
+"""Episodes of an evaluation that can be watched in its run, those of the last policy first."""
 
 BUFFER = 500
 """Points of curves that wait for one write."""
@@ -202,6 +209,18 @@ class StageRun:
         self._mlflow.log_batch(self.run_id, tags=[RunTag(key, value) for key, value in tags.items()])
         if self._declared.name in MODEL_STAGES:
             self._log_model(tags)
+        if self._declared.name == "evaluate":
+            self._log_replays()
+
+    def _log_replays(self) -> None:
+        """Pages to watch, of the first episodes that were saved."""
+        folders = [self._declared.root / out for out in self._declared.outs]
+        found = [path for folder in folders for path in folder.glob("*/*.jsonl")]
+        found.sort(key=lambda path: (path.parent.name != "final", path.parent.name, len(path.stem), path.stem))
+        for path in found[:REPLAYS]:
+            with suppress(CastawayError):  # an episode of another game than MAROONED has no page
+                page = replay_page(read_episode(path))
+                self._mlflow.log_text(self.run_id, page, f"replays/{path.parent.name}-{path.stem}.html")
 
     def _log_model(self, tags: Mapping[str, str]) -> None:
         from mlflow.entities import LoggedModelOutput

@@ -1,5 +1,6 @@
 """What a stage leaves in a real MLflow store, and what happens where there is none."""
 
+import json
 import math
 import os
 import shutil
@@ -13,6 +14,7 @@ from mlflow import MlflowClient
 from flows import declared, lineage, tracking
 from flows.records import Curves, read_json, record_of, write_json
 from flows.stage import execute
+from tests.castaway.replay.episodes import played
 from tests.flows.conftest import BODY, Repository
 
 PIPELINE = """\
@@ -29,6 +31,13 @@ stages:
       deps: [data/base]
       params: [sft]
       outs: ["data/${item}/sft"]
+  evaluate:
+    foreach: ${tasks}
+    do:
+      cmd: python -m flows evaluate@${item}
+      deps: [data/base]
+      params: [evaluate]
+      outs: ["data/${item}/evaluate"]
 """
 
 
@@ -109,6 +118,27 @@ def test_runs_are_linked_by_data_and_by_models(made: Callable[[str], declared.De
     assert [one.model_id for one in found.outputs.model_outputs] == [child.model_id]
     model = client.get_logged_model(str(child.model_id))
     assert (model.name, model.model_type, model.source_run_id) == ("sft-marooned", "sft", child.run_id)
+
+
+def test_an_evaluation_can_be_watched(
+    made: Callable[[str], declared.Declared], store: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    stage = made("evaluate@marooned")
+    folder = stage.root / "data/marooned/evaluate"
+    for name in ("base/1", "final/9", "final/10"):
+        path = folder / f"{name}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(json.dumps(row) + "\n" for row in played(3, "crew", {})), encoding="utf-8")
+    (folder / "final/8.jsonl").write_text('{"task_id": 8}\n', encoding="utf-8")  # of another game
+    run = tracking.StageRun(stage, {})
+    run.succeed({}, {})
+    assert capsys.readouterr().err == ""
+    client = MlflowClient(store)
+    pages = [one.path for one in client.list_artifacts(str(run.run_id), "replays")]
+    assert pages == ["replays/final-10.html", "replays/final-9.html"]
+    page = client.download_artifacts(str(run.run_id), pages[0], str(tmp_path))
+    assert "MAROONED, skiff, episode 3" in Path(page).read_text("utf-8")
+    assert client.get_run(str(run.run_id)).info.status == "FINISHED"
 
 
 def test_an_ancestor_from_another_machine_is_left_out(made: Callable[[str], declared.Declared], store: str) -> None:
