@@ -127,6 +127,40 @@ def balance(
 
 
 @app.command()
+def openenv(
+    scenario: Annotated[str, typer.Option(help="A scenario of MAROONED.")] = "skiff",
+    rendering: Annotated[str, typer.Option(help="What sailors are shown: full or compact.")] = "full",
+    host: Annotated[str, typer.Option(help="Where to listen; nobody is asked who he is.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 for any free one.")] = 8000,
+    sessions: Annotated[int, typer.Option(min=1, help="Games at once at the most.")] = 256,
+) -> None:
+    """Serve MAROONED to OpenEnv trainers until Ctrl-C; each connection plays a game of its own."""
+    if rendering not in ("full", "compact"):
+        raise CastawayError(f"there is no rendering {rendering!r}: choose full or compact")
+    try:
+        from castaway.open.server import make_app, serve
+    except ImportError as error:
+        raise CastawayError(f"{error.name} is missing: pip install 'castaway[open]'") from None
+
+    serve(make_app(scenario, rendering, sessions), host, port, typer.echo)
+
+
+@app.command()
+def play(
+    sailor: Annotated[str | None, typer.Option(help="Whom you play; drawn by the game if not named.")] = None,
+    scenario: Annotated[str, typer.Option(help="A scenario of MAROONED.")] = "skiff",
+    game: Annotated[int, typer.Option(min=0, help="The task id: the same game each time.")] = 0,
+    model: Annotated[Path | None, typer.Option(help="A trained model's folder plays the others.")] = None,
+    rendering: Annotated[str, typer.Option(help="What that model was trained to read: full or compact.")] = "compact",
+    save: Annotated[Path | None, typer.Option(help="Write the episode here, for `castaway replay`.")] = None,
+) -> None:
+    """Play a sailor of MAROONED in the terminal, among scripted ones or a trained model."""
+    from castaway.open.terminal import play_game
+
+    play_game(scenario, game, sailor, model, rendering, save)
+
+
+@app.command()
 def rules(
     scenarios: Annotated[list[str] | None, typer.Argument(help="Scenarios of MAROONED; all if none is named.")] = None,
     write: Annotated[Path | None, typer.Option(help="Put them between this file's markers instead.")] = None,

@@ -1,9 +1,13 @@
 """Metrics become the tables that they should, and what is missing is named."""
 
+import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
+from castaway.envs.base import Outcome
 from castaway.envs.marooned.scenario import load_scenario
 from castaway.errors import CastawayError
 from castaway.report import (
@@ -20,7 +24,7 @@ from castaway.report import (
     task_report,
 )
 from castaway.rulebook import constants_table, pay_table
-from castaway.transcript import clean, episode_text, read_episode
+from castaway.transcript import clean, episode_text, read_episode, write_episode
 from tests.castaway.figures import EVALUATE, MOMENTS, REWARD_MODEL, policy, save
 
 ROOT = Path(__file__).parents[2]
@@ -155,6 +159,19 @@ def test_what_is_no_episode_is_refused(tmp_path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
     with pytest.raises(CastawayError, match="episode"):
         read_episode(path)
+
+
+@given(text=st.text(st.characters(exclude_categories=["Cs"])))
+@example(text="a\u2028b\x85c\u2029\r\n\x1c<b>")
+@settings(deadline=None, max_examples=60)
+def test_an_episode_is_read_as_it_was_written_whatever_a_model_wrote(text: str) -> None:
+    said = {"Alice": {"text": text, "action": "WAIT", "valid": False}}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "new" / "7.jsonl"
+        write_episode(path, 7, "crew", Outcome(False, text), [{"said": said}])
+        head, moment = read_episode(path)
+    assert head == {"task_id": 7, "seat": "crew", "success": False, "ending": text}
+    assert moment == {"said": said}
 
 
 def test_an_ablation_has_a_row_for_each_variant_and_a_column_for_each_seed() -> None:

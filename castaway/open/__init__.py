@@ -1,0 +1,1 @@
+"""MAROONED for trainers and people from elsewhere: PettingZoo, OpenEnv, and a terminal."""
