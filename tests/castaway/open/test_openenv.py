@@ -20,8 +20,9 @@ from websockets.exceptions import ConnectionClosed
 
 from castaway.envs.base import HELD_OUT_START
 from castaway.envs.marooned.environment import MaroonedEnvironment
+from castaway.errors import CastawayError
 from castaway.open.openenv import LONGEST_REPLY, MaroonedAction, MaroonedClient, MaroonedObservation
-from castaway.open.server import LARGEST
+from castaway.open.server import LARGEST, make_app, serve
 
 ROOT = Path(__file__).parents[3]
 SESSIONS = 40
@@ -195,8 +196,6 @@ def test_malformed_and_oversized_requests_get_an_error(url: str) -> None:
 
 
 def test_where_it_cannot_listen_it_says_so(url: str) -> None:
-    port = url.rsplit(":", 1)[1]
-    command = [sys.executable, "-m", "castaway.cli", "openenv", "--port", port]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    found = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert found.returncode == 2 and f"cannot listen on 127.0.0.1 port {port}" in found.stderr
+    port = int(url.rsplit(":", 1)[1])
+    with pytest.raises(CastawayError, match=f"cannot listen on 127.0.0.1 port {port}"):
+        serve(make_app("skiff", "full", 1), "127.0.0.1", port, print)
