@@ -1,27 +1,65 @@
 """Steps and prompts a second of MAROONED, played by its scripted sailors, whose own thinking is not counted.
 
-A step is one turn of all living sailors, with a prompt rendered for each of them.
+A step is one turn of all living sailors, with a prompt rendered for each of them, or with nothing rendered: then what
+each of them knows is worked out, and no text.
 """
 
 from __future__ import annotations
 
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from statistics import median
 from time import perf_counter
 
+from castaway.envs.base import Prompt
 from castaway.envs.marooned.environment import MaroonedEnvironment, expert
 from castaway.report import table
 
 GAMES = (("skiff", "compact"), ("skiff", "full"), ("classic", "compact"), ("classic", "full"))
+PROCESSES = 2
+
+
+@dataclass(frozen=True)
+class Speed:
+    """What one process did in so many seconds."""
+
+    steps: int
+    prompts: int
+    seconds: float
 
 
 def environment_table(seconds: float) -> str:
+    header = [
+        "game",
+        "steps/s",
+        "prompts/s",
+        "steps/s, nothing rendered",
+        "reset, ms",
+        f"steps/s a core, {PROCESSES} processes",
+        f"prompts/s a core, {PROCESSES} processes",
+    ]
     rows = []
-    for scenario, rendering in GAMES:
-        steps, prompts, spent = play(scenario, rendering, seconds)
-        rows.append([f"{scenario}, {rendering}", f"{steps / spent:,.0f}", f"{prompts / spent:,.0f}"])
-    return "One process, one core.\n\n" + table(["game", "steps/s", "prompts/s"], rows)
+    with ProcessPoolExecutor(PROCESSES, get_context("spawn")) as pool:
+        list(pool.map(play, *zip(*[("skiff", "compact", True, 0.01)] * PROCESSES, strict=True)))  # they are there now
+        for scenario, rendering in GAMES:
+            alone, silent = (play(scenario, rendering, rendered, seconds) for rendered in (True, False))
+            many = list(pool.map(play, *zip(*[(scenario, rendering, True, seconds)] * PROCESSES, strict=True)))
+            rows.append(
+                [
+                    f"{scenario}, {rendering}",
+                    f"{alone.steps / alone.seconds:,.0f}",
+                    f"{alone.prompts / alone.seconds:,.0f}",
+                    f"{silent.steps / silent.seconds:,.0f}",
+                    f"{1000 * reset_seconds(scenario, rendering):.2f}",
+                    f"{sum(one.steps / one.seconds for one in many) / PROCESSES:,.0f}",
+                    f"{sum(one.prompts / one.seconds for one in many) / PROCESSES:,.0f}",
+                ]
+            )
+    return "One process, one core, if nothing else is said.\n\n" + table(header, rows)
 
 
-def play(scenario: str, rendering: str, seconds: float) -> tuple[int, int, float]:
+def play(scenario: str, rendering: str, rendered: bool, seconds: float) -> Speed:
     """Steps, prompts, and the seconds that the environment took for them, once they are `seconds`."""
     environment = MaroonedEnvironment(scenario, rendering)
     steps = prompts = game = 0
@@ -32,7 +70,7 @@ def play(scenario: str, rendering: str, seconds: float) -> tuple[int, int, float
             game += 1
             environment.reset(game, "all")
         began = perf_counter()
-        asked = environment.prompts()
+        asked = environment.prompts() if rendered else silent_prompts(environment)
         spent += perf_counter() - began
         actions = {prompt.agent: expert(prompt).action for prompt in asked}
         began = perf_counter()
@@ -40,4 +78,20 @@ def play(scenario: str, rendering: str, seconds: float) -> tuple[int, int, float
         spent += perf_counter() - began
         steps += 1
         prompts += len(asked)
-    return steps, prompts, spent
+    return Speed(steps, prompts, spent)
+
+
+def silent_prompts(environment: MaroonedEnvironment) -> list[Prompt]:
+    """What every sailor knows, without a text."""
+    known = [environment.observation(agent) for agent in environment.agents]
+    return [Prompt(seen.name, seen.role, (), seen) for seen in known]
+
+
+def reset_seconds(scenario: str, rendering: str, games: int = 50) -> float:
+    """The median of so many resets."""
+    environment, found = MaroonedEnvironment(scenario, rendering), []
+    for game in range(games):
+        began = perf_counter()
+        environment.reset(game, "all")
+        found.append(perf_counter() - began)
+    return median(found)

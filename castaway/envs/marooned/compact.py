@@ -8,9 +8,14 @@ be handed in, and of what could be built, it names the first.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from castaway.envs.marooned.conduct import build_problem
-from castaway.envs.marooned.observation import Mate, Observation, SeenPile
-from castaway.envs.marooned.state import Place
+from castaway.envs.marooned.observation import Mate, Observation
+from castaway.envs.marooned.state import Place, SeenPile
+
+Nearest = dict[str, tuple[tuple[bool, int, str], SeenPile]]
+"""Kind to the cost of its nearest pile, and the pile."""
 
 WORDS_HEARD = 40
 """Characters of the last message that are shown."""
@@ -23,8 +28,9 @@ def system_text(observation: Observation) -> str:
 
 def user_text(observation: Observation) -> str:
     """What the reader knows."""
-    useful = [*_materials(observation), *observation.scenario.food]
-    goal = next_pile(observation)
+    useful = [*observation.scenario.materials, *observation.scenario.food]
+    near = nearest_piles(observation)
+    goal = _nearest(near, _wanted(observation))
     fetch = f"{goal.id} {_way(observation.place, goal.place)}" if goal else "nothing here 0"
     named, strength = _suspect(observation)
     vote = "open" if observation.vote_open else "closed"
@@ -40,7 +46,7 @@ def user_text(observation: Observation) -> str:
             f"crew {' '.join(_mate(observation, mate) for mate in observation.mates)}",
             f"ship {ship}",
             f"store {_count(observation.store, useful)}",
-            " ".join(["piles", *(_pile(observation, kind) for kind in observation.scenario.resources)]),
+            " ".join(["piles", *(_pile(observation, near, kind) for kind in observation.scenario.resources)]),
             f"pack {_count(observation.backpack, useful)} room {observation.scenario.backpack - observation.load}",
             f"you {observation.symptoms or 'well'} {meal} energy {observation.energy} {observation.phase.name} "
             f"next {fetch} camp {_way(observation.place, observation.camp)} bring {kind} {amount} ready {ready}",
@@ -48,17 +54,38 @@ def user_text(observation: Observation) -> str:
     )
 
 
-def nearest_pile(observation: Observation, kinds: set[str]) -> SeenPile | None:
+def nearest_pile(observation: Observation, kinds: Collection[str]) -> SeenPile | None:
     """The nearest known pile of these kinds, those first that no other sailor in sight has the better claim to."""
-    piles = [pile for pile in observation.piles if pile.kind in kinds and pile.place[0] == observation.place[0]]
-    claims = [(mate.place, mate.name) for mate in observation.mates if mate.place is not None]
+    return _nearest(nearest_piles(observation), kinds)
 
-    def cost(pile: SeenPile) -> tuple[bool, int, str]:
-        mine = steps(observation.place, pile.place)
-        claimed = any((steps(place, pile.place), name) < (mine, observation.name) for place, name in claims)
-        return claimed, mine, pile.id
 
-    return min(piles, key=cost, default=None)
+def nearest_piles(observation: Observation) -> Nearest:
+    """The nearest known pile of each kind, with what it costs: the better claim of another first, then the way."""
+    level, x, y = observation.place
+    me = observation.name
+    claims = [(mate.place[1], mate.place[2], mate.name < me) for mate in observation.mates if mate.place is not None]
+    best: Nearest = {}
+    for pile in observation.piles:
+        where, east, south = pile.place
+        if where != level:
+            continue
+        mine = abs(x - east) + abs(y - south)
+        known = best.get(pile.kind)
+        claimed = False
+        for mate_x, mate_y, before in claims:
+            theirs = abs(mate_x - east) + abs(mate_y - south)
+            if theirs < mine or (theirs == mine and before):
+                claimed = True
+                break
+        cost = (claimed, mine, pile.id)
+        if known is None or cost < known[0]:
+            best[pile.kind] = (cost, pile)
+    return best
+
+
+def _nearest(best: Nearest, kinds: Collection[str]) -> SeenPile | None:
+    found = min((best[kind] for kind in kinds if kind in best), key=lambda one: one[0], default=None)
+    return found[1] if found else None
 
 
 def remaining_need(observation: Observation) -> dict[str, int]:
@@ -73,13 +100,17 @@ def remaining_need(observation: Observation) -> dict[str, int]:
 
 def next_pile(observation: Observation) -> SeenPile | None:
     """The nearest pile of a material that the ship needs beyond what is stored and what the sailor carries."""
+    return nearest_pile(observation, _wanted(observation))
+
+
+def _wanted(observation: Observation) -> list[str]:
     need = remaining_need(observation)
-    return nearest_pile(observation, {kind for kind, n in need.items() if n > observation.backpack.get(kind, 0)})
+    return [kind for kind, amount in need.items() if amount > observation.backpack.get(kind, 0)]
 
 
 def bringable(observation: Observation) -> dict[str, int]:
     """What the sailor carries that the ship is made of."""
-    materials = _materials(observation)
+    materials = observation.scenario.materials
     return {kind: amount for kind, amount in observation.backpack.items() if kind in materials}
 
 
@@ -109,11 +140,6 @@ def _way(start: Place, end: Place) -> str:
 
 def _count(box: dict[str, int], resources: list[str]) -> str:
     return " ".join(f"{kind} {box.get(kind, 0)}" for kind in resources)
-
-
-def _materials(observation: Observation) -> list[str]:
-    parts = observation.scenario.components.values()
-    return [kind for kind in observation.scenario.resources if any(kind in part.step_cost for part in parts)]
 
 
 def _rarities(observation: Observation, useful: list[str]) -> list[str]:
@@ -148,6 +174,8 @@ def _talk(observation: Observation) -> list[str]:
     return [f"{heard[-1].speaker} says {' '.join(heard[-1].text[:WORDS_HEARD].split())}"]
 
 
-def _pile(observation: Observation, kind: str) -> str:
-    pile = nearest_pile(observation, {kind})
-    return f"{pile.id} {_way(observation.place, pile.place)}" if pile else f"{kind} gone 0"
+def _pile(observation: Observation, near: Nearest, kind: str) -> str:
+    if kind not in near:
+        return f"{kind} gone 0"
+    (_, distance, _), pile = near[kind]
+    return f"{pile.id} {heading(observation.place, pile.place)} {distance}"

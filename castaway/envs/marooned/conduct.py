@@ -5,7 +5,7 @@ The engine, the teacher and the scripted sailors all ask here, so a refusal can 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from castaway.envs.base import Refusal
 from castaway.envs.marooned.actions import (
@@ -36,29 +36,45 @@ def read(observation: Observation, text: str) -> tuple[Action | None, Refusal | 
 
 def refuse(observation: Observation, action: Action) -> Refusal | None:
     """Why this sailor may not do this now, in one sentence, or None."""
-    verb = action.verb
+    return _barred(observation, action.verb) or _objection(observation, action)
+
+
+def _barred(observation: Observation, verb: str) -> Refusal | None:
+    """Why nothing can be done by this verb, by this role and in this phase."""
     if verb in TRAITOR_VERBS and observation.role != "traitor":
         return Refusal("role", f"Only the traitor can {verb}.")
     if verb in WORK_VERBS and not observation.phase.work:
         return Refusal("phase", f"{verb} is not possible in the {observation.phase.name}.")
     if verb in VOTE_VERBS and not observation.phase.vote:
         return Refusal("phase", f"{verb} is only possible in a discussion.")
-    sentence = _CHECKS[verb](observation, *action.arguments)
+    return None
+
+
+def _objection(observation: Observation, action: Action) -> Refusal | None:
+    """Why this cannot be done here and now."""
+    sentence = _CHECKS[action.verb](observation, *action.arguments)
     if sentence:
         return Refusal("energy" if sentence.endswith("energy.") else "situation", sentence)
     cost = energy_cost(observation, action)
     if cost > observation.energy:
-        return Refusal("energy", f"{verb} costs {cost} energy and you have {observation.energy} energy.")
+        return Refusal("energy", f"{action.verb} costs {cost} energy and you have {observation.energy} energy.")
     return None
 
 
 def energy_cost(observation: Observation, action: Action) -> int:
     """Energy that the action takes; the traitor's work is cheaper."""
     energy = observation.scenario.energy
-    costs = {"MOVE": energy.walk, "GATHER": energy.gather, "BUILD": energy.build}
-    cost = costs.get(action.verb, 0)
-    if action.verb == "CLIMB":
-        cost = energy.climb_up if action.arguments[0] == "UP" else energy.climb_down
+    match action.verb:
+        case "MOVE":
+            cost = energy.walk
+        case "GATHER":
+            cost = energy.gather
+        case "BUILD":
+            cost = energy.build
+        case "CLIMB":
+            cost = energy.climb_up if action.arguments[0] == "UP" else energy.climb_down
+        case _:
+            return 0
     if observation.role == "traitor":
         cost = -(-cost * (100 - energy.traitor_discount) // 100)
     return cost
@@ -80,35 +96,52 @@ def build_problem(observation: Observation, component: str) -> str:
 
 
 def legal_actions(observation: Observation) -> tuple[str, ...]:
-    """Every legal action but talk, as typed, in a fixed order. Talk has endless forms: see `can_talk`."""
-    found = [Action(verb, arguments) for verb in FORMS for arguments in _candidates(observation, verb)]
-    return tuple(str(action) for action in found if refuse(observation, action) is None)
+    """Every legal action but talk, as typed, in a fixed order. Talk has endless forms: see `_check_say`."""
+    found: list[str] = []
+    for verb, kinds in FORMS.items():
+        if "text" in kinds or _barred(observation, verb):
+            continue
+        if kinds and kinds[-1] == "amount":
+            found += _amounts(observation, verb, kinds)
+        else:
+            possible = [Action(verb, arguments) for arguments in _candidates(observation, kinds)]
+            found += [str(action) for action in possible if _objection(observation, action) is None]
+    return tuple(found)
 
 
-def _candidates(observation: Observation, verb: str) -> list[tuple[str, ...]]:
-    kinds = FORMS[verb]
-    if "text" in kinds:
-        return []
-    mates = [mate.name for mate in observation.mates]
-    if kinds == ("resource", "amount"):
-        source = observation.store if verb == "TAKE" else observation.backpack
-        return [(kind, str(amount)) for kind, most in source.items() for amount in range(1, most + 1)]
-    if kinds == ("name", "resource", "amount"):
-        return [
-            (name, kind, str(amount))
-            for name in mates
-            for kind, most in observation.backpack.items()
-            for amount in range(1, most + 1)
-        ]
-    single = {
-        "direction": list(DIRECTIONS),
-        "slope": ["UP", "DOWN"],
-        "pile": [pile.id for pile in observation.here()],
-        "resource": list(observation.backpack),
-        "component": list(observation.scenario.components),
-        "name": [*mates, observation.name],
-    }
-    return [(word,) for word in single[kinds[0]]] if kinds else [()]
+def _amounts(observation: Observation, verb: str, kinds: tuple[str, ...]) -> Iterator[str]:
+    """The legal actions of a verb that ends in a quantity: where one unit may be moved, so may all that there are."""
+    if verb in ("DEPOSIT", "TAKE") and not observation.at_camp:
+        return
+    source = observation.store if verb == "TAKE" else observation.backpack
+    room = observation.scenario.backpack - observation.load
+    near = [(mate.name,) for mate in observation.mates if mate.place == observation.place]
+    for first in near if kinds[0] == "name" else [()]:
+        for kind, most in source.items():
+            if _objection(observation, Action(verb, (*first, kind, "1"))) is None:
+                start = " ".join((verb, *first, kind))
+                for amount in range(1, 1 + (min(most, room) if verb == "TAKE" else most)):
+                    yield f"{start} {amount}"
+
+
+def _candidates(observation: Observation, kinds: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """Arguments of these kinds that may be legal: all that are, and some that are not."""
+    if not kinds:
+        return [()]
+    match kinds[0]:
+        case "direction":
+            words = list(DIRECTIONS)
+        case "slope":
+            words = ["UP", "DOWN"]
+        case "pile":
+            words = [pile.id for pile in observation.here()]
+        case "resource":
+            words = list(observation.backpack)
+        case "component":
+            words = list(observation.scenario.components)
+        case _:
+            words = [*(mate.name for mate in observation.mates), observation.name]
+    return [(word,) for word in words]
 
 
 def _check_move(observation: Observation, direction: str) -> str:

@@ -9,7 +9,6 @@ from castaway.envs.marooned.evidence import (
     compare_claim,
     frame,
     log_clue,
-    scenario_materials,
     see_poison,
     see_sabotage,
     witnesses,
@@ -96,7 +95,7 @@ def _gather(world: World, sailor: Sailor, pay: Pay, pile_id: str) -> bool:
     sailor.note = f"You took {amount} {pile.kind}."
     if pile.fresh:
         pay.add(sailor, pay.of(sailor).gather)
-        if pile.kind in scenario_materials(world):
+        if pile.kind in world.scenario.materials:
             sailor.gathered += amount
     if pile.kind == scenario.poison_type:
         see_poison(world, pay, sailor)
@@ -107,7 +106,7 @@ def _deposit(world: World, sailor: Sailor, pay: Pay, kind: str, count: str) -> b
     amount = int(count)
     _put(sailor.backpack, kind, -amount)
     _put(world.store, kind, amount)
-    if kind in scenario_materials(world):
+    if kind in world.scenario.materials:
         sailor.handed_in += amount
     total = world.store.get(kind, 0) + world.spent.get(kind, 0)
     if total > world.credited.get(kind, 0):
@@ -126,7 +125,7 @@ def _take(world: World, sailor: Sailor, pay: Pay, kind: str, count: str) -> bool
         return False
     _put(world.store, kind, -amount)
     _put(sailor.backpack, kind, amount)
-    if kind in scenario_materials(world):
+    if kind in world.scenario.materials:
         sailor.handed_in -= amount
     return True
 

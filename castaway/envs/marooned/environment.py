@@ -26,6 +26,7 @@ from castaway.envs.marooned.practice import practice
 from castaway.envs.marooned.scenario import load_scenario
 from castaway.envs.marooned.scripted import AIMLESS, Careless, Saboteur, Script, Worker
 from castaway.envs.marooned.slips import slip
+from castaway.envs.marooned.state import Sailor
 from castaway.envs.marooned.teaching import MaroonedRules
 from castaway.params import MaroonedParams
 
@@ -69,17 +70,19 @@ class MaroonedEnvironment(TextEnvironment):
             if seat != "all" and (sailor.role == "traitor") != (seat == "traitor")
         }
         self._last: dict[str, str] = {}
+        self._asked: tuple[Prompt, ...] | None = None
         self._skip()
 
     def prompts(self) -> tuple[Prompt, ...]:
-        """Every living sailor of the seat."""
+        """Every living sailor of the seat; rendered once a turn."""
         if self.done:
             return ()
-        return tuple(
-            self._prompt(sailor.name, sailor.role)
-            for sailor in self._game.world.living
-            if sailor.name not in self._scripts
-        )
+        if self._asked is None:
+            self._asked = tuple(self._prompt(sailor.name, sailor.role) for sailor in self._speakers())
+        return self._asked
+
+    def _speakers(self) -> list[Sailor]:
+        return [sailor for sailor in self._game.world.living if sailor.name not in self._scripts]
 
     def _prompt(self, name: str, role: str) -> Prompt:
         observation = self._game.observation(name)
@@ -107,12 +110,13 @@ class MaroonedEnvironment(TextEnvironment):
                 action, _ = read(self._game.observation(sailor.name), actions.get(sailor.name, self.idle))
                 chosen[sailor.name] = action or WAIT
         self._last = {name: str(action) for name, action in chosen.items()}
+        self._asked = None
         return self._game.step(chosen)
 
     def _skip(self) -> dict[str, float]:
         """Turns in which nobody of the seat is alive are played by the scripts alone."""
         rewards = dict.fromkeys(self.agents, 0.0)
-        while not self.done and not self.prompts():
+        while not self.done and not self._speakers():
             for name, amount in self._play({}).items():
                 rewards[name] += amount
         return rewards

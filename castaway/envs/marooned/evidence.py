@@ -18,11 +18,6 @@ def log_clue(world: World, pay: Pay, kind: str, about: str, strength: int, text:
             pay.add(sailor, pay.of(sailor).named)
 
 
-def scenario_materials(world: World) -> set[str]:
-    """Resource types that the ship is made of."""
-    return {kind for part in world.scenario.components.values() for kind in part.step_cost}
-
-
 def witnesses(world: World, doer: Sailor, apart_from: str = "") -> bool:
     """Whether another living sailor is near enough to recognise the doer's hand."""
     reach = world.scenario.evidence.witness

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 
 from castaway.envs.marooned.actions import FORMS, TRAITOR_VERBS, VOTE_VERBS, WORK_VERBS, form
 from castaway.envs.marooned.conduct import legal_actions
@@ -88,12 +88,18 @@ def user_text(observation: Observation) -> str:
             *(_mate(mate.name, mate.status, mate.place, mate.symptoms) for mate in observation.mates),
             "",
             *_map(observation),
-            "Piles known: " + (", ".join(f"{p.id} {p.amount} at {_at(p.place)}" for p in observation.piles) or "none"),
+            "Piles known: "
+            + (", ".join([_pile(pile.id, pile.amount, pile.place) for pile in observation.piles]) or "none"),
             "",
             *_log(observation),
             "Legal now: " + _legal(observation),
         ]
     )
+
+
+@lru_cache(maxsize=4096)
+def _pile(id: str, amount: int, place: Place) -> str:
+    return f"{id} {amount} at {_at(place)}"
 
 
 def _at(place: Place) -> str:
@@ -111,26 +117,38 @@ def _mate(name: str, status: str, place: Place | None, symptoms: str) -> str:
 
 def _map(observation: Observation) -> list[str]:
     """The tiles in sight, north up: @ you, C camp, a digit for other sailors, a letter for a pile, # sea."""
-    level_name, x, y = observation.place
-    level = observation.scenario.levels[level_name]
-    marks = {pile.place: pile.kind[0] for pile in observation.piles}
-    marks[observation.camp] = "C"
+    here, x, y = observation.place
+    level = observation.scenario.levels[here]
+    reach = level.vision
+    west, north = x - reach, y - reach
+    rows = {row: list(_empty(level.width, west, 2 * reach + 1)) for row in _rows(level.depth, north, 2 * reach + 1)}
+
+    def mark(place: Place, letter: str) -> None:
+        where, column, row = place
+        if where == here and row in rows and 0 <= column - west <= 2 * reach:
+            rows[row][column - west] = letter
+
+    for pile in observation.piles:
+        mark(pile.place, pile.kind[0])
+    mark(observation.camp, "C")
+    crowd: dict[Place, int] = {}
     for mate in observation.mates:
         if mate.place:
-            known = marks.get(mate.place, "")
-            marks[mate.place] = str(int(known) + 1) if known.isdigit() else "1"
-    marks[observation.place] = "@"
-    rows = []
-    for row in range(y - level.vision, y + level.vision + 1):
-        columns = range(x - level.vision, x + level.vision + 1)
-        if 0 <= row < level.depth:
-            rows.append(
-                "".join(
-                    marks.get((level_name, column, row), ".") if 0 <= column < level.width else "#"
-                    for column in columns
-                )
-            )
-    return ["Map in sight (north up; @ you, C camp, digits sailors, letters piles, # sea):", *rows]
+            crowd[mate.place] = crowd.get(mate.place, 0) + 1
+            mark(mate.place, str(crowd[mate.place]))
+    mark(observation.place, "@")
+    title = "Map in sight (north up; @ you, C camp, digits sailors, letters piles, # sea):"
+    return [title, *("".join(row) for row in rows.values())]
+
+
+@cache
+def _empty(width: int, west: int, count: int) -> str:
+    """A row of land with the sea at its ends."""
+    return "".join("." if 0 <= column < width else "#" for column in range(west, west + count))
+
+
+def _rows(depth: int, north: int, count: int) -> range:
+    return range(max(0, north), min(depth, north + count))
 
 
 def _log(observation: Observation) -> list[str]:

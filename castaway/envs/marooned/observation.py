@@ -9,17 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from castaway.envs.marooned.scenario import Phase, Scenario
-from castaway.envs.marooned.state import Clue, Message, Place, Sailor, World, distance
-
-
-@dataclass(frozen=True, slots=True)
-class SeenPile:
-    """A pile as the sailor saw it last."""
-
-    id: str
-    kind: str
-    place: Place
-    amount: int
+from castaway.envs.marooned.state import Clue, Message, Pile, Place, Sailor, SeenPile, World, distance
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +109,7 @@ def observe(world: World, sailor: Sailor) -> Observation:
     scenario = world.scenario
     phase, phase_turn = phase_at(scenario, world.turn)
     vision = scenario.levels[sailor.place[0]].vision
-    _remember(world, sailor, vision)
+    _look(world, sailor, vision)
     return Observation(
         scenario=scenario,
         day=world.day,
@@ -139,7 +129,7 @@ def observe(world: World, sailor: Sailor) -> Observation:
         ship=dict(world.ship),
         progress=world.progress,
         mates=tuple(_mate(world, sailor, other, vision) for other in world.sailors.values() if other is not sailor),
-        piles=tuple(SeenPile(id, kind, place, amount) for id, (place, kind, amount) in sorted(sailor.seen.items())),
+        piles=sailor.known,
         clues=tuple(world.clues),
         accused=sailor.name in world.accused,
         vote_open=world.vote is not None,
@@ -153,17 +143,29 @@ def observe(world: World, sailor: Sailor) -> Observation:
     )
 
 
-def _remember(world: World, sailor: Sailor, vision: int) -> None:
-    for pile in world.piles.values():
-        if distance(pile.place, sailor.place) <= vision:
-            sailor.seen[pile.id] = (pile.place, pile.kind, pile.amount)
-    gone = [
-        id
-        for id, (place, _, _) in sailor.seen.items()
-        if id not in world.piles and distance(place, sailor.place) <= vision
-    ]
+def _look(world: World, sailor: Sailor, vision: int) -> None:
+    """Remember the piles in sight, and forget those that are gone."""
+    seen, changed = sailor.seen, False
+    for pile in _in_sight(world, sailor.place, vision):
+        known = seen.get(pile.id)
+        if known is None or known.amount != pile.amount:
+            seen[pile.id] = SeenPile(pile.id, pile.kind, pile.place, pile.amount)
+            changed = True
+    gone = [id for id in seen if id not in world.piles and distance(seen[id].place, sailor.place) <= vision]
     for id in gone:
-        del sailor.seen[id]
+        del seen[id]
+    if changed or gone:
+        sailor.known = tuple(pile for _, pile in sorted(seen.items()))
+
+
+def _in_sight(world: World, place: Place, vision: int) -> list[Pile]:
+    """The piles of the tiles in sight, by going through the piles or the tiles, whichever are fewer."""
+    if len(world.piles) <= (2 * vision + 1) ** 2:
+        return [pile for pile in world.piles.values() if distance(pile.place, place) <= vision]
+    level, x, y = place
+    rows, columns = range(y - vision, y + vision + 1), range(x - vision, x + vision + 1)
+    found = [world.by_place.get((level, column, row)) for row in rows for column in columns]
+    return [world.piles[id] for ids in found if ids for id in ids if id in world.piles]
 
 
 def _mate(world: World, sailor: Sailor, other: Sailor, vision: int) -> Mate:

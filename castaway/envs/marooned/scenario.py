@@ -6,7 +6,7 @@ one that a model of a million parameters can learn on a laptop.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, cached_property
 from importlib import resources
 from typing import Annotated, Literal
 
@@ -176,12 +176,18 @@ class Scenario(Data):
     least_alive: Counting
     """With fewer sailors alive the traitor wins."""
 
-    @property
+    @cached_property
+    def materials(self) -> tuple[str, ...]:
+        """Resource types that the ship is made of, in the order of `resources`."""
+        costs = [part.step_cost for part in self.components.values()]
+        return tuple(kind for kind in self.resources if any(kind in cost for cost in costs))
+
+    @cached_property
     def turns_per_day(self) -> int:
         """Turns from dawn to dawn."""
         return sum(phase.turns for phase in self.phases)
 
-    @property
+    @cached_property
     def ground(self) -> str:
         """The name of the level with the camp."""
         return next(name for name, level in self.levels.items() if level.height == 0)

@@ -13,8 +13,8 @@ from typing import Protocol
 from castaway.envs.marooned.actions import WAIT, Action, parse_action
 from castaway.envs.marooned.compact import bringable, heading, nearest_pile, next_pile, remaining_need, steps
 from castaway.envs.marooned.conduct import build_problem, legal_actions, refuse
-from castaway.envs.marooned.observation import Observation, SeenPile
-from castaway.envs.marooned.state import Place, distance
+from castaway.envs.marooned.observation import Observation
+from castaway.envs.marooned.state import Place, SeenPile, distance
 
 TRUSTED_CLUE = 80
 """Planted evidence is at most 75 strong: who votes only on stronger clues is never fooled by it."""

@@ -23,6 +23,16 @@ class Pile:
     """Nature's own: gathering it is paid. What a sailor dropped is not, or dropping would mint rewards."""
 
 
+@dataclass(frozen=True, slots=True)
+class SeenPile:
+    """A pile as a sailor saw it last."""
+
+    id: str
+    kind: str
+    place: Place
+    amount: int
+
+
 @dataclass(slots=True)
 class Sailor:
     """One sailor as it really is."""
@@ -50,8 +60,10 @@ class Sailor:
     """Ship materials gathered and deposited, for the tally of thefts."""
     named: int = 0
     """Entries of evidence that name it."""
-    seen: dict[str, tuple[Place, str, int]] = field(default_factory=dict)
-    """What it remembers of piles: place, kind and amount when it last saw them."""
+    seen: dict[str, SeenPile] = field(default_factory=dict)
+    """What it remembers of piles, by their ids."""
+    known: tuple[SeenPile, ...] = ()
+    """The same in the order of the ids, as of its last look."""
     inbox: list[Message] = field(default_factory=list)
     note: str = ""
     """What became of its last action, told to it alone."""

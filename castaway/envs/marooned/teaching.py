@@ -9,9 +9,9 @@ from castaway.envs.base import Refusal
 from castaway.envs.marooned.actions import DIRECTIONS, FORMS, Action, parse_action
 from castaway.envs.marooned.compact import heading, next_pile
 from castaway.envs.marooned.conduct import legal_actions, read, refuse
-from castaway.envs.marooned.observation import Observation, SeenPile
+from castaway.envs.marooned.observation import Observation
 from castaway.envs.marooned.scripted import AIMLESS, REST
-from castaway.envs.marooned.state import Place
+from castaway.envs.marooned.state import Place, SeenPile
 
 SYNONYMS = {
     "MOVING": "MOVE",

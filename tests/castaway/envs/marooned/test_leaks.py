@@ -63,6 +63,7 @@ def perturb(world: World, watcher: Sailor, random: Random) -> None:
             other.gathered, other.handed_in, other.messages = 7, 3, other.messages + 1
             other.backpack = {random.choice(world.scenario.resources): random.randrange(1, 5)}
             other.seen.clear()
+            other.known = ()
             other.inbox.append(Message(world.day, world.turn, other.name, others[0].name, "a secret"))
             if not symptoms_of(other, world):  # poisoned today, or far away: nothing shows
                 other.poisoned_on = world.day if other.poisoned_on is None else None
