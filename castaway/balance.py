@@ -40,6 +40,8 @@ class Match:
     low: float = 0.0
     high: float = 1.0
     """The band in which the crew's share of wins should lie."""
+    chance: float | None = None
+    """Instead of a band: what chance alone wins. The interval must not lie above it."""
 
 
 def _waiter(random: Random) -> Script:
@@ -56,15 +58,15 @@ MATCHES = (
     Match("workers, poisoner", [_worker], lambda random: Poisoner(), low=0.4, high=0.6),
     Match("workers, framer", [_worker], lambda random: Framer(), low=0.4, high=0.6),
     Match("waiters, idle traitor", [_waiter], _waiter, high=0.0),
-    Match("waiters, working traitor", [_waiter], _worker, high=0.0),
+    Match("waiters, working traitor", [_waiter], _worker),
     Match("one worker, idle traitor", [_worker, _waiter], _waiter),
     Match("typists, typist", [Typist], Typist, high=0.05),
     Match("typists, saboteur", [Typist], lambda random: Saboteur(), high=0.05),
-    Match("blind voters in order, idle traitor", [lambda random: BlindVoter()], _waiter, high=0.2),
-    Match("blind voters in order, saboteur", [lambda random: BlindVoter()], lambda random: Saboteur(), high=0.2),
-    Match("blind voters at random, idle traitor", [BlindVoter], _waiter, high=0.2),
+    Match("blind voters in order, idle traitor", [lambda random: BlindVoter()], _waiter, chance=0.2),
+    Match("blind voters in order, saboteur", [lambda random: BlindVoter()], lambda random: Saboteur(), chance=0.2),
+    Match("blind voters at random, idle traitor", [BlindVoter], _waiter, chance=0.2),
 )
-"""Blind voters may win a fifth of the games: one of five is the traitor, and a wrong ejection must cost."""
+"""Blind voters may win a fifth of the games: one of five is the traitor. A band is for the share itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +118,16 @@ def _play(scenario: str, name: str, seed: int) -> Ended:
 
 
 def in_band(match: Match, wins: Interval) -> bool:
-    """Whether the share of wins lies in the match's band."""
-    return match.low <= wins.value <= match.high
+    """Whether the share of wins lies in the match's band, or may be the work of chance."""
+    return match.low <= wins.value <= match.high if match.chance is None else wins.low <= match.chance
 
 
 def _row(match: Match, ended: Sequence[Ended]) -> list[str]:
     wins = proportion(sum(one.crew_won for one in ended), len(ended))
-    band = "" if (match.low, match.high) == (0.0, 1.0) else f"{100 * match.low:.0f} to {100 * match.high:.0f}"
+    if match.chance is not None:
+        band = f"chance: {100 * match.chance:.0f}"
+    else:
+        band = "" if (match.low, match.high) == (0.0, 1.0) else f"{100 * match.low:.0f} to {100 * match.high:.0f}"
     endings = Counter(one.ending for one in ended).most_common()
     return [
         match.name,

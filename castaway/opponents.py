@@ -10,7 +10,7 @@ from random import Random
 from castaway.envs.marooned.actions import Action
 from castaway.envs.marooned.compact import nearest_pile
 from castaway.envs.marooned.observation import Observation
-from castaway.envs.marooned.scripted import REST, Decision, Saboteur, fetch, first_legal, go_to_camp, suspect, walk
+from castaway.envs.marooned.scripted import REST, Decision, Saboteur, fetch, first_legal, suspect, walk
 from castaway.envs.marooned.state import distance
 
 
@@ -24,44 +24,35 @@ def _living(observation: Observation) -> list[str]:
 
 
 class Poisoner:
-    """A traitor that gathers poison unseen and gives it to whoever is beside it; without poison it is a saboteur."""
+    """A traitor that gathers poison when nobody is near, gives it to one after the other, and then is a saboteur."""
 
     def __init__(self) -> None:
-        """Fall back on sabotage."""
+        """Nobody is poisoned yet."""
         self._saboteur = Saboteur()
+        self._poisoned: set[str] = set()
 
     def __call__(self, observation: Observation) -> Decision:
-        """Poison who is beside, fetch poison, or break the ship."""
+        """Poison who is beside, follow who is not, fetch poison, or break the ship."""
         if not observation.phase.work:
             return self._saboteur(observation)
-        poison = observation.scenario.poison_type
+        healthy = [m for m in observation.mates if m.status == "alive" and m.name not in self._poisoned]
+        if len(self._poisoned) >= observation.scenario.least_alive or not healthy:
+            return self._saboteur(observation)
+        here, poison = observation.place, observation.scenario.poison_type
         if observation.backpack.get(poison):
-            strike = first_legal(observation, *self._victims(observation))
-            return strike if strike != REST else self._follow(observation)
+            mate = min(healthy, key=lambda m: (distance(m.place, here) if m.place else 1_000_000, m.name))
+            strike = first_legal(observation, Decision(Action("POISON", (mate.name,)), "unseen"))
+            if strike != REST:
+                self._poisoned.add(mate.name)
+                return strike
+            if mate.place and mate.place[0] == here[0]:
+                return first_legal(observation, Decision(walk(observation, mate.place), "follow"))
+            return self._saboteur(observation)
         pile = nearest_pile(observation, {poison})
         if pile is None:
             return self._saboteur(observation)
-        reach = observation.scenario.evidence.witness
-        seen = any(mate.place and distance(mate.place, pile.place) <= reach for mate in observation.mates)
-        if pile.place == observation.place and seen:
-            return REST
-        step = first_legal(observation, fetch(observation, pile))
-        return step if step != REST else self._saboteur(observation)
-
-    def _victims(self, observation: Observation) -> list[Decision]:
-        """Those beside it who show no symptoms yet, unless a third sailor is near enough to see it."""
-        reach = observation.scenario.evidence.witness
-        near = [m for m in observation.mates if m.place and distance(m.place, observation.place) <= reach]
-        beside = [m for m in near if m.place and distance(m.place, observation.place) <= 1 and not m.symptoms]
-        return [Decision(Action("POISON", (mate.name,)), "unseen") for mate in beside] if len(near) == 1 else []
-
-    def _follow(self, observation: Observation) -> Decision:
-        """A step toward the nearest mate of its level."""
-        places = [m.place for m in observation.mates if m.place and m.place[0] == observation.place[0]]
-        nearest = min(places, key=lambda place: (distance(place, observation.place), place), default=None)
-        if nearest is None:
-            return first_legal(observation, go_to_camp(observation))
-        return first_legal(observation, Decision(walk(observation, nearest), "follow"))
+        seen = any(m.place and distance(m.place, here) <= observation.scenario.evidence.witness for m in healthy)
+        return REST if pile.place == here and seen else first_legal(observation, fetch(observation, pile))
 
 
 class Framer:

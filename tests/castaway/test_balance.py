@@ -40,6 +40,9 @@ def test_a_band_is_held_or_missed_by_the_share_itself() -> None:
     assert in_band(match, Interval(0.6, 0.5, 0.7))
     assert not in_band(match, Interval(0.61, 0.5, 0.7))
     assert not in_band(match, Interval(0.39, 0.3, 0.5))
+    chance = Match("y", [], lambda random: Worker(), chance=0.2)
+    assert in_band(chance, Interval(0.22, 0.19, 0.25)) and in_band(chance, Interval(0.0, 0.0, 0.01))
+    assert not in_band(chance, Interval(0.3, 0.25, 0.35))
 
 
 def test_the_poisoner_poisons_the_framer_frames_and_the_blind_agree() -> None:

@@ -246,6 +246,8 @@ def _check_other(observation: Observation, name: str) -> str:
 def _check_call_vote(observation: Observation, name: str) -> str:
     if observation.vote_open:
         return "A vote is open already: use VOTE."
+    if observation.mistaken:
+        return "Since an innocent was ejected nobody follows a vote."
     if observation.vote_over:
         return "Today's vote is over."
     return _check_other(observation, name)

@@ -58,6 +58,8 @@ class Observation:
     voted: bool
     vote_over: bool
     """Today's vote has been held."""
+    mistaken: bool
+    """Too many innocents were ejected: there are no more votes."""
     messages: tuple[Message, ...]
     """The newest, oldest first: said aloud by anyone, told to this sailor, or told by it."""
     messages_left: int
@@ -135,6 +137,7 @@ def observe(world: World, sailor: Sailor) -> Observation:
         vote_open=world.vote is not None,
         voted=world.vote is not None and sailor.name in world.vote.ballots,
         vote_over=world.voted_today,
+        mistaken=world.mistakes >= scenario.mistakes,
         messages=tuple(sailor.inbox[-6:]),
         messages_left=_messages_left(world, sailor, phase),
         framed=sailor.framed,

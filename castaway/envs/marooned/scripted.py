@@ -66,6 +66,11 @@ def first_legal(observation: Observation, *wishes: Decision | None) -> Decision:
     return REST
 
 
+def room_left(observation: Observation) -> bool:
+    """Whether the backpack holds one unit more."""
+    return observation.load < observation.scenario.backpack
+
+
 AIMLESS = "wander"
 """What an aimless sailor gives as its reasoning."""
 
@@ -123,7 +128,11 @@ class Worker:
         goal = self._goal(observation)
         if isinstance(goal, SeenPile):
             return first_legal(observation, fetch(observation, goal))
-        return first_legal(observation, go_to_camp(observation)) if goal else REST
+        if goal is None:
+            return REST
+        if goal == observation.camp:
+            return first_legal(observation, go_to_camp(observation))
+        return first_legal(observation, Decision(walk(observation, goal), f"search {heading(observation.place, goal)}"))
 
     def _at_hand(self, observation: Observation) -> list[Decision]:
         """What can be done without a step: eat when weak, hand in, build."""
@@ -133,6 +142,9 @@ class Worker:
         if foods and (tired or not observation.ate):
             wishes.append(Decision(Action("EAT", (foods[0],)), "hungry"))
         if observation.at_camp:
+            if not foods and self._is_weak(observation):
+                stored = [kind for kind in observation.scenario.food if kind in observation.store]
+                wishes += [Decision(Action("TAKE", (kind, "1")), "hungry") for kind in stored]
             for kind, amount in bringable(observation).items():
                 wishes.append(Decision(Action("DEPOSIT", (kind, str(amount))), "store"))
             wishes += [Decision(Action("BUILD", (name,)), "ready") for name in observation.scenario.components]
@@ -142,7 +154,7 @@ class Worker:
         """Where to go: food when weak, the camp when loaded or needed there, else the best pile."""
         need = remaining_need(observation)
         carried = sum(observation.backpack.get(kind, 0) for kind in need)
-        if observation.energy <= observation.scenario.energy_low and not carried:
+        if self._is_weak(observation) and room_left(observation):
             food = nearest_pile(observation, set(observation.scenario.food))
             if food:
                 return food
@@ -154,7 +166,28 @@ class Worker:
         ready = any(not build_problem(observation, name) for name in observation.scenario.components)
         if ready and (observation.at_camp or self._is_nearest_to_camp(observation)):
             return None if observation.at_camp else observation.camp
-        return pile or (None if observation.at_camp else observation.camp)
+        return pile or self._unknown(observation) or (None if observation.at_camp else observation.camp)
+
+    def _is_weak(self, observation: Observation) -> bool:
+        """Whether another day like this would be too much; on the last day nobody saves his strength."""
+        scenario = observation.scenario
+        reserve = scenario.energy_low + scenario.energy.hungry
+        return observation.energy <= reserve and observation.day < scenario.days
+
+    def _unknown(self, observation: Observation) -> Place | None:
+        """Where to look for what is nowhere known: places all over the level in turn, each sailor another."""
+        name = observation.place[0]
+        level, crew = observation.scenario.levels[name], observation.scenario.crew
+        stride = 2 * level.vision + 1
+        if stride >= max(level.width, level.depth):
+            return None
+        points = [
+            (name, min(x, level.width - 1), min(y, level.depth - 1))
+            for y in range(level.vision, level.depth + level.vision, stride)
+            for x in range(level.vision, level.width + level.vision, stride)
+        ]
+        hour = (observation.day * observation.scenario.turns_per_day + observation.turn) // (2 * stride)
+        return points[(hour + crew.index(observation.name) * len(points) // len(crew)) % len(points)]
 
     def _far(self, observation: Observation, pile: SeenPile) -> bool:
         return steps(observation.place, pile.place) > steps(observation.place, observation.camp)

@@ -135,6 +135,8 @@ class World:
     """Asked today to show their backpacks."""
     vote: Vote | None = None
     voted_today: bool = False
+    mistakes: int = 0
+    """Innocents that were ejected."""
     milestones: set[str] = field(default_factory=set)
     dropped: int = 0
     winner: str = ""

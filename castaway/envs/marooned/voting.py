@@ -32,7 +32,9 @@ def count_vote(world: World, pay: Pay) -> None:
     strength = world.scenario.evidence.false_information
     if guilty:
         world.winner, world.ending = "crew", "the traitor was ejected"
-    elif strength is not None:
+        return
+    world.mistakes += 1
+    if strength is not None:
         caller = vote.called_by
         log_clue(world, pay, "false", caller, strength, f"{caller} called the vote against an innocent.")
 

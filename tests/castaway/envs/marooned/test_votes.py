@@ -68,6 +68,17 @@ def test_ejecting_an_innocent_costs_the_crew_and_names_the_caller() -> None:
     assert table.step({})[innocent.name] == 0.0  # no pay after the end
 
 
+def test_after_a_mistake_nobody_can_call_a_vote() -> None:
+    table = Table("skiff").phase("discussion")
+    innocent, caller, *others = table.colonists
+    table.do(**{sailor.name: f"CALL_VOTE {innocent.name}" for sailor in (caller, *others)})
+    assert innocent.ejected and table.world.day == 2
+    table.phase("discussion")
+    refusal = "Since an innocent was ejected nobody follows a vote."
+    assert table.sentence(caller, f"CALL_VOTE {table.traitor.name}") == refusal
+    assert table.sentence(table.traitor, f"CALL_VOTE {caller.name}") == refusal
+
+
 def test_fewer_than_three_alive_is_the_traitors_victory() -> None:
     table = Table().phase("discussion")
     first, second, one, two = table.colonists
