@@ -69,6 +69,7 @@ def constants(scenario: Scenario) -> dict[str, str]:
         **_body(scenario),
         **_harm(scenario),
         "a vote closes after": f"{_many(scenario.vote_turns, 'turn')}, or with its phase",
+        "ejected by more than": f"{scenario.majority} % of the living",
         "no more votes after": f"{_many(scenario.mistakes, 'ejected innocent')}",
         "length of a message": f"{scenario.message_length} characters",
         "the traitor wins with fewer than": f"{scenario.least_alive} left",

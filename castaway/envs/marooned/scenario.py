@@ -158,6 +158,8 @@ class Scenario(Data):
     builders: Counting
     """Living sailors that must stand at the camp for a BUILD."""
     phases: Annotated[list[Phase], Field(min_length=1)]
+    majority: Percent
+    """A sailor is ejected by more than this share of the living."""
     mistakes: Counting
     """After so many ejected innocents nobody can call a vote any more."""
     vote_turns: Counting

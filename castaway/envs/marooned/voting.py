@@ -11,7 +11,7 @@ from castaway.envs.marooned.state import World
 
 
 def count_vote(world: World, pay: Pay) -> None:
-    """Close the open vote if it is due; more than half of the living sailors eject the one they name."""
+    """Close the open vote if it is due; enough of the living sailors eject the one they name."""
     vote = world.vote
     if vote is None or not _due(world):
         return
@@ -19,7 +19,7 @@ def count_vote(world: World, pay: Pay) -> None:
     living = {sailor.name for sailor in world.living}
     ballots = Counter(name for voter, name in vote.ballots.items() if voter in living and name in living)
     name, count = max(ballots.items(), key=lambda item: (item[1], item[0]), default=("", 0))
-    if count * 2 <= len(living):
+    if count * 100 <= world.scenario.majority * len(living):
         log_clue(world, pay, "vote", "", 0, "The vote ejected nobody.")
         return
     ejected = world.sailors[name]

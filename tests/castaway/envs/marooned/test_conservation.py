@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from castaway.envs.marooned.actions import Action, parse_action
 from castaway.envs.marooned.conduct import legal_actions
+from castaway.envs.marooned.engine import Game
 from castaway.envs.marooned.environment import MaroonedEnvironment
 from castaway.envs.marooned.state import World
 from tests.castaway.envs.marooned.tables import Table
@@ -16,7 +17,7 @@ from tests.castaway.envs.marooned.tables import Table
 BUSY = ("GATHER", "DEPOSIT", "TAKE", "DROP", "GIVE", "EAT", "BUILD", "SABOTAGE", "POISON", "USE_ANTIDOTE")
 
 
-def draw_action(table: Table, name: str, random: Random) -> Action:
+def draw_action(table: Game, name: str, random: Random) -> Action:
     """A legal action, one that handles things if there is any; sometimes a stale or silly one."""
     if random.random() < 0.1:
         silly = ["TAKE wood 999", "DROP apple 1", "GATHER WOOD_1", "GIVE Eve wood 2", "BUILD sail", "EAT wood"]

@@ -6,14 +6,14 @@ from castaway.envs.marooned.scripted import Waiter
 from tests.castaway.envs.marooned.tables import Table
 
 
-def test_more_than_half_of_the_living_eject_the_traitor_and_win() -> None:
+def test_enough_of_the_living_eject_the_traitor_and_win() -> None:
     table = Table().phase("discussion")
-    traitor, (one, two, three, _) = table.traitor, table.colonists
+    traitor, (one, two, three, four) = table.traitor, table.colonists
     table.do(**{one.name: f"CALL_VOTE {traitor.name}"})
     assert table.sentence(two, f"CALL_VOTE {traitor.name}") == "A vote is open already: use VOTE."
     assert table.sentence(one, f"VOTE {traitor.name}") == "You have voted."
     table.do(**{two.name: f"VOTE {traitor.name}"})
-    table.do(**{three.name: f"VOTE {traitor.name}"})
+    table.do(**{three.name: f"VOTE {traitor.name}", four.name: f"VOTE {traitor.name}"})
     assert not table.over
     table.wait()
     paid = table.step({})  # the fifth turn of the vote is its last
@@ -33,9 +33,18 @@ def test_a_vote_is_counted_when_all_have_voted() -> None:
 def test_a_vote_closes_with_its_phase() -> None:
     table = Table()
     table.world.turn = table.scenario.turns_per_day
-    calls = {sailor.name: f"CALL_VOTE {table.traitor.name}" for sailor in table.colonists[:3]}
+    calls = {sailor.name: f"CALL_VOTE {table.traitor.name}" for sailor in table.colonists}
     table.do(**calls)
     assert table.world.ending == "the traitor was ejected"
+
+
+@pytest.mark.parametrize(("scenario", "enough"), [("skiff", 3), ("classic", 4)])
+def test_the_share_that_it_takes_is_the_scenarios(scenario: str, enough: int) -> None:
+    for ballots in range(1, 5):
+        table = Table(scenario)
+        table.world.turn = table.scenario.turns_per_day
+        table.do(**{sailor.name: f"CALL_VOTE {table.traitor.name}" for sailor in table.colonists[:ballots]})
+        assert table.over == (ballots >= enough)
 
 
 def test_half_is_not_enough() -> None:
@@ -57,7 +66,7 @@ def test_ejecting_an_innocent_costs_the_crew_and_names_the_caller() -> None:
     table.do(**{caller.name: calls[caller.name]})
     for sailor in others:
         table.do(**{sailor.name: f"VOTE {innocent.name}"})
-    table.wait()
+    table.do(**{table.traitor.name: f"VOTE {innocent.name}"})
     paid = table.step({})
     assert paid[caller.name] == pytest.approx(-5 + 0.04)
     assert paid[innocent.name] == pytest.approx(-5)
