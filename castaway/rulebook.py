@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from castaway.envs.marooned.scenario import Component, Level, Phase, Scenario
+from castaway.envs.marooned.scenario import Component, Level, Phase, Scenario, Tiers
 from castaway.report import table
 
 SCENARIOS = ("classic", "skiff")
@@ -68,6 +68,8 @@ def constants(scenario: Scenario) -> dict[str, str]:
         "sailors at the camp for a BUILD": str(scenario.builders),
         **_body(scenario),
         **_harm(scenario),
+        "weather": _weather(scenario),
+        "victory tiers": "none" if scenario.tiers is None else _tiers(scenario.tiers),
         "a vote closes after": f"{_many(scenario.vote_turns, 'turn')}, or with its phase",
         "ejected by more than": f"{scenario.majority} % of the living",
         "no more votes after": f"{_many(scenario.mistakes, 'ejected innocent')}",
@@ -127,6 +129,22 @@ def _phase(phase: Phase) -> str:
 def _component(part: Component) -> str:
     after = f", after the {part.after}" if part.after else ""
     return f"{part.share} %; {part.steps} BUILDs of {_counts(part.step_cost)}{after}"
+
+
+def _weather(scenario: Scenario) -> str:
+    rules = scenario.weather
+    if rules is None:
+        return "none"
+    return (
+        f"on {rules.chance} % of the days: storm (no work), fog (sight {rules.fog_vision}), "
+        f"rain (work costs {rules.rain_cost} %) or clear skies ({rules.clear_cost} %)"
+    )
+
+
+def _tiers(tiers: Tiers) -> str:
+    crew = ", ".join(f"{share} % with {least} colonists" for least, share in tiers.survivors.items())
+    traitor = ", ".join(f"{share} % with the ship below {below} %" for below, share in tiers.progress.items())
+    return f"of the pay for success {crew}; {traitor}"
 
 
 def _strength(strength: int | None) -> str:

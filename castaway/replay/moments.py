@@ -80,7 +80,7 @@ def _truth(scenario: Scenario, moment: Row) -> Data:
     return {
         "day": moment["day"],
         "turn": moment["turn"],
-        "phase": f"{phase.name} {number}/{phase.turns}",
+        "phase": ", ".join(filter(None, [f"{phase.name} {number}/{phase.turns}", moment.get("weather", "")])),
         "sailors": moment["sailors"],
         "piles": moment["piles"],
         "store": moment["store"],
@@ -139,6 +139,7 @@ def _known(observation: Observation) -> Data:
     }
     return {
         "place": list(observation.place),
+        "vision": observation.vision,
         "symptoms": observation.symptoms,
         "note": observation.note,
         "mates": mates,

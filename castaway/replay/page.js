@@ -83,13 +83,13 @@
   };
 
   const drawMaps = () => {
-    for (const { layers, tiles, level, svg } of Object.values(maps)) {
+    for (const { layers, tiles, svg } of Object.values(maps)) {
       layers.piles.replaceChildren();
       const own = view && known[view][now].place;
       const here = own && own[0] === svg.dataset.level;
       for (const [tile, dark] of tiles) {
         const [x, y] = tile.split(",").map(Number);
-        const seen = !view || (here && Math.max(Math.abs(x - own[1]), Math.abs(y - own[2])) <= level.vision);
+        const seen = !view || (here && Math.max(Math.abs(x - own[1]), Math.abs(y - own[2])) <= known[view][now].vision);
         dark.setAttribute("visibility", seen ? "hidden" : "visible");
       }
     }

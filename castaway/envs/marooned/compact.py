@@ -42,6 +42,7 @@ def user_text(observation: Observation) -> str:
         [
             *_talk(observation),
             *_rarities(observation, useful),
+            *([f"weather {observation.weather}"] if observation.weather else []),
             f"day {observation.day} turn {observation.turn} suspect {named} {strength} vote {vote}",
             f"crew {' '.join(_mate(observation, mate) for mate in observation.mates)}",
             f"ship {ship}",

@@ -45,6 +45,8 @@ def _barred(observation: Observation, verb: str) -> Refusal | None:
         return Refusal("role", f"Only the traitor can {verb}.")
     if verb in WORK_VERBS and not observation.phase.work:
         return Refusal("phase", f"{verb} is not possible in the {observation.phase.name}.")
+    if verb in WORK_VERBS and observation.weather == "storm":
+        return Refusal("phase", f"{verb} is not possible in a storm.")
     if verb in VOTE_VERBS and not observation.phase.vote:
         return Refusal("phase", f"{verb} is only possible in a discussion.")
     return None
@@ -75,6 +77,10 @@ def energy_cost(observation: Observation, action: Action) -> int:
             cost = energy.climb_up if action.arguments[0] == "UP" else energy.climb_down
         case _:
             return 0
+    rules = observation.scenario.weather
+    if rules is not None and observation.weather in ("rain", "clear"):
+        percent = rules.rain_cost if observation.weather == "rain" else rules.clear_cost
+        cost = -(-cost * percent // 100)
     if observation.role == "traitor":
         cost = -(-cost * (100 - energy.traitor_discount) // 100)
     return cost

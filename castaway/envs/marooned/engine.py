@@ -12,7 +12,7 @@ from castaway.envs.marooned import effects
 from castaway.envs.marooned.actions import WAIT, Action
 from castaway.envs.marooned.conduct import energy_cost, refuse
 from castaway.envs.marooned.evidence import close_day_tally
-from castaway.envs.marooned.island import new_world
+from castaway.envs.marooned.island import draw_weather, new_world
 from castaway.envs.marooned.observation import Observation, observe, phase_at
 from castaway.envs.marooned.pay import Pay
 from castaway.envs.marooned.scenario import Scenario
@@ -124,6 +124,7 @@ class Game:
         world = self.world
         world.day, world.turn = world.day + 1, 1
         world.accused.clear()
+        draw_weather(world)
         world.vote, world.voted_today = None, False
         for sailor in world.living:
             sailor.messages = 0

@@ -139,6 +139,7 @@ class MaroonedEnvironment(TextEnvironment):
         return {
             "day": world.day,
             "turn": world.turn,
+            "weather": world.weather,
             "sailors": {
                 sailor.name: {
                     "role": sailor.role,

@@ -77,6 +77,7 @@ def user_text(observation: Observation) -> str:
         [
             f"Day {observation.day} of {observation.scenario.days}, turn {observation.turn}: {phase.name}, "
             f"turn {observation.phase_turn} of {phase.turns}.",
+            *([f"Weather: {observation.weather}."] if observation.weather else []),
             f"You are at {_at(observation.place)}. Camp and ship: {_at(observation.camp)}.",
             f"Energy {observation.energy}; {'you have eaten' if observation.ate else 'you have not eaten'} today."
             + (f" You feel {observation.symptoms} symptoms of poison." if observation.symptoms else ""),
@@ -121,7 +122,7 @@ def _map(observation: Observation) -> list[str]:
     """The tiles in sight, north up: @ you, C camp, a digit for other sailors, a letter for a pile, # sea."""
     here, x, y = observation.place
     level = observation.scenario.levels[here]
-    reach = level.vision
+    reach = observation.vision
     west, north = x - reach, y - reach
     rows = {row: list(_empty(level.width, west, 2 * reach + 1)) for row in _rows(level.depth, north, 2 * reach + 1)}
 

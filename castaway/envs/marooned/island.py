@@ -22,7 +22,7 @@ def new_world(scenario: Scenario, seed: int) -> World:
     by_place: dict[Place, list[str]] = {}
     for pile in piles.values():
         by_place.setdefault(pile.place, []).append(pile.id)
-    return World(
+    world = World(
         scenario=scenario,
         random=random,
         sailors=sailors,
@@ -32,6 +32,16 @@ def new_world(scenario: Scenario, seed: int) -> World:
         camp=camp,
         ship=dict.fromkeys(scenario.components, 0),
     )
+    draw_weather(world)
+    return world
+
+
+def draw_weather(world: World) -> None:
+    """The weather of a new day; where a scenario has none, nothing is drawn."""
+    rules = world.scenario.weather
+    if rules is not None:
+        any_today = world.random.randrange(100) < rules.chance
+        world.weather = world.random.choice(["storm", "fog", "rain", "clear"]) if any_today else ""
 
 
 def _landings(scenario: Scenario, camp: Place, random: Random) -> list[Place]:

@@ -32,6 +32,10 @@ class Observation:
     scenario: Scenario
     day: int
     turn: int
+    weather: str
+    """Of this day: storm, fog, rain, clear, or empty."""
+    vision: int
+    """How far it sees."""
     phase: Phase
     phase_turn: int
     """1 in the first turn of the phase."""
@@ -111,11 +115,15 @@ def observe(world: World, sailor: Sailor) -> Observation:
     scenario = world.scenario
     phase, phase_turn = phase_at(scenario, world.turn)
     vision = scenario.levels[sailor.place[0]].vision
+    if world.weather == "fog" and scenario.weather is not None:
+        vision = min(vision, scenario.weather.fog_vision)
     _look(world, sailor, vision)
     return Observation(
         scenario=scenario,
         day=world.day,
         turn=world.turn,
+        weather=world.weather,
+        vision=vision,
         phase=phase,
         phase_turn=phase_turn,
         name=sailor.name,

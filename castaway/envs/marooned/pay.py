@@ -46,7 +46,19 @@ class Pay:
                 self.add(sailor, rates.milestones.get(mark, 0.0))
 
     def success(self) -> None:
-        """The end of the game, for the living of the winning side."""
+        """The end of the game, for the living of the winning side, by the tier of the victory."""
+        share = self._tier() / 100
         for sailor in self._world.living:
             if (sailor.role == "traitor") == (self._world.winner == "traitor"):
-                self.add(sailor, self.of(sailor).success)
+                self.add(sailor, share * self.of(sailor).success)
+
+    def _tier(self) -> int:
+        """What the victory is worth, in percent."""
+        world = self._world
+        tiers = world.scenario.tiers
+        if tiers is None:
+            return 100
+        if world.winner == "traitor":
+            return next((share for below, share in sorted(tiers.progress.items()) if world.progress < below), 0)
+        left = sum(sailor.role == "colonist" for sailor in world.living)
+        return next((share for least, share in sorted(tiers.survivors.items(), reverse=True) if left >= least), 0)

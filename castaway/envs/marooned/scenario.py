@@ -132,6 +132,27 @@ class RolePay(Data):
     """Paid once when a sailor has been named in more than `Scenario.named_limit` entries of evidence."""
 
 
+class Weather(Data):
+    """Some days are a storm, fog, rain or clear skies, alike likely; all others are nothing."""
+
+    chance: Percent
+    """Of a day to have any."""
+    fog_vision: Natural
+    """In fog nobody sees farther."""
+    rain_cost: Counting
+    """What work costs in the rain, in percent; in a storm there is none."""
+    clear_cost: Counting
+
+
+class Tiers(Data):
+    """How much of the pay for success a victory is worth."""
+
+    survivors: dict[int, Percent]
+    """The crew's: at least so many colonists left, in percent of the pay; with fewer, nothing."""
+    progress: dict[int, Percent]
+    """The traitor's: the ship below this progress, in percent of the pay; above all, nothing."""
+
+
 class Scenario(Data):
     """A whole game as data."""
 
@@ -172,6 +193,8 @@ class Scenario(Data):
     sabotage_range: Natural
     """A saboteur must be at most this far from the ship."""
     evidence: Evidence
+    weather: Weather | None
+    tiers: Tiers | None
     energy_high: Natural
     energy_low: Natural
     named_limit: Natural

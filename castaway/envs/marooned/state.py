@@ -133,6 +133,8 @@ class World:
     """Said aloud."""
     accused: set[str] = field(default_factory=set)
     """Asked today to show their backpacks."""
+    weather: str = ""
+    """Of this day: storm, fog, rain, clear, or empty."""
     vote: Vote | None = None
     voted_today: bool = False
     mistakes: int = 0
