@@ -71,6 +71,7 @@ def constants(scenario: Scenario) -> dict[str, str]:
         "weather": _weather(scenario),
         "victory tiers": "none" if scenario.tiers is None else _tiers(scenario.tiers),
         "a vote closes after": f"{_many(scenario.vote_turns, 'turn')}, or with its phase",
+        "a vote takes": f"{scenario.quorum} living sailors",
         "ejected by more than": f"{scenario.majority} % of the living",
         "no more votes after": f"{_many(scenario.mistakes, 'ejected innocent')}",
         "length of a message": f"{scenario.message_length} characters",

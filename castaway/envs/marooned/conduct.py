@@ -254,6 +254,9 @@ def _check_call_vote(observation: Observation, name: str) -> str:
         return "A vote is open already: use VOTE."
     if observation.mistaken:
         return "Since an innocent was ejected nobody follows a vote."
+    quorum = observation.scenario.quorum
+    if 1 + sum(mate.status == "alive" for mate in observation.mates) < quorum:
+        return f"A vote takes {quorum} sailors."
     if observation.vote_over:
         return "Today's vote is over."
     return _check_other(observation, name)

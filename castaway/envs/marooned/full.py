@@ -55,8 +55,8 @@ def _rules(scenario_name: str) -> str:
             f"gather {energy.gather}, build {energy.build}. At dawn +{energy.fed} if you ate the day before, "
             f"else -{energy.hungry}; at 0 you die. Food: {_count(scenario.food)}.",
             f"A poisoned sailor dies after {scenario.poison.death} days unless {scenario.antidote_type} is used.",
-            f"A vote needs more than {scenario.majority} % of the living; after {scenario.mistakes} ejected innocent"
-            f"{'' if scenario.mistakes == 1 else 's'} there are no more votes.",
+            f"A vote takes {scenario.quorum} sailors, and more than {scenario.majority} % of the living; after "
+            f"{scenario.mistakes} ejected innocent{'' if scenario.mistakes == 1 else 's'} there are no more votes.",
             f"With fewer than {scenario.least_alive} alive, or the last day over, the traitor wins; with the ship "
             "finished or the traitor ejected, the crew wins.",
             "",

@@ -179,6 +179,8 @@ class Scenario(Data):
     builders: Counting
     """Living sailors that must stand at the camp for a BUILD."""
     phases: Annotated[list[Phase], Field(min_length=1)]
+    quorum: Counting
+    """With fewer living sailors no vote can be called."""
     majority: Percent
     """A sailor is ejected by more than this share of the living."""
     mistakes: Counting

@@ -167,7 +167,7 @@ def test_the_dead_are_beyond_reach() -> None:
     dead.alive = False
     ejected.alive, ejected.ejected = False, True
     assert table.sentence(sailor, f"ACCUSE {dead.name}") == f"{dead.name} is dead."
-    assert table.sentence(sailor, f"CALL_VOTE {ejected.name}") == f"{ejected.name} is ejected."
+    assert table.sentence(sailor, f"ACCUSE {ejected.name}") == f"{ejected.name} is ejected."
     assert all(dead.name not in text for text in legal_actions(table.observation(sailor.name)))
 
 

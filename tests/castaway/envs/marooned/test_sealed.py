@@ -1,6 +1,6 @@
 """Whatever is typed: nothing raises, only legal actions change the world, pay is paid once, and a game can be repeated.
 
-    CASTAWAY_STRINGS=100000 pytest tests/castaway/envs/marooned/test_sealed.py
+    MAROONED_STRINGS=100000 pytest tests/castaway/envs/marooned/test_sealed.py
 
 types so many random strings; without the variable it is a few thousand.
 """
@@ -20,7 +20,7 @@ from castaway.envs.marooned.environment import MaroonedEnvironment
 from castaway.envs.marooned.scenario import Scenario, load_scenario
 from tests.castaway.envs.marooned.test_conservation import draw_action
 
-STRINGS = int(os.environ.get("CASTAWAY_STRINGS", "3000"))
+STRINGS = int(os.environ.get("MAROONED_STRINGS", "3000"))
 ODD = [*"\x00\u202e\u2028\U0001f3dd\ufeff\u0130\u0663\x85\t\né", "\x1b[2J", "\ud800"]
 
 

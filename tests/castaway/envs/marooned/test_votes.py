@@ -47,6 +47,15 @@ def test_the_share_that_it_takes_is_the_scenarios(scenario: str, enough: int) ->
         assert table.over == (ballots >= enough)
 
 
+def test_a_vote_takes_a_quorum() -> None:
+    table = Table().phase("discussion")
+    table.colonists[0].alive = False
+    one = table.colonists[1]
+    assert table.sentence(one, f"CALL_VOTE {table.traitor.name}") == ""
+    table.colonists[2].alive = False
+    assert table.sentence(one, f"CALL_VOTE {table.traitor.name}") == "A vote takes 4 sailors."
+
+
 def test_half_is_not_enough() -> None:
     table = Table().phase("discussion")
     one, two, out = table.colonists[:3]
