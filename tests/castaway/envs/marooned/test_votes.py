@@ -98,7 +98,7 @@ def test_after_a_mistake_nobody_can_call_a_vote() -> None:
 
 
 def test_fewer_than_three_alive_is_the_traitors_victory() -> None:
-    table = Table().phase("discussion")
+    table = Table("skiff").phase("discussion")
     first, second, one, two = table.colonists
     first.alive = second.alive = False
     calls = {name: f"CALL_VOTE {one.name}" for name in (two.name, table.traitor.name)}
