@@ -109,7 +109,7 @@ def our_trainer(params: Params, shape: Shape, batches: int, separate: bool = Fal
     trainer = PpoTrainer(
         actor, train_tokenizer(["nothing"], 300), lambda: OneTurn(prompts), AnythingGoes(), scorer, settings, seed=0
     )
-    trainer._speaker = TokenSpeaker(actor, shape, trainer.generator)  # type: ignore[assignment]
+    trainer._speaker = TokenSpeaker(actor, shape, trainer.generators[0])  # type: ignore[assignment]
     return trainer
 
 

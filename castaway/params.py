@@ -160,8 +160,8 @@ class PpoParams(Section):
     lanes: PositiveInteger
     """Groups of episodes: while the teacher judges one, the policy plays another. 2 pays with a slow teacher."""
     ahead: bool
-    """Play the next rollout between the minibatches of an update, with the weights of that moment, so that the teacher
-    judges all the time; its turns are up to one update older than with false."""
+    """Play the next rollout while the last one is learned from, so that the teacher judges all the time; its words are
+    drawn from the weights of one update before."""
     traitor_share: Fraction
     """Share of the episodes in which the policy plays the traitor against a scripted crew."""
     epochs: PositiveInteger
@@ -220,8 +220,6 @@ class PpoParams(Section):
             raise ValueError(
                 "kl_estimator is 'k1', expected 'k3' where kl_in is 'loss': the gradient of k1 means nothing"
             )
-        if self.ahead and self.turns_per_step is not None:
-            raise ValueError(f"turns_per_step is {self.turns_per_step}, expected null where ahead is true")
         return self
 
 

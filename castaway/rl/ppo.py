@@ -22,13 +22,13 @@ from transformers import PreTrainedTokenizerBase
 from castaway.envs.base import HELD_OUT_START, Message, TextEnvironment
 from castaway.params import PpoParams
 from castaway.rl.actor_critic import ActorCritic
-from castaway.rl.ahead import Coming, harvest_of
+from castaway.rl.ahead import follow, meanwhile, twin_of
 from castaway.rl.continuing import ContinuingRollout, Harvest
 from castaway.rl.corrections import Correction, correct, correction_tokens
 from castaway.rl.kl import KlCoefficient
 from castaway.rl.ranks import Ranks
 from castaway.rl.rewards import Lesson, make_lessons
-from castaway.rl.rollout import Rounds, episode_rounds, finish
+from castaway.rl.rollout import play_episodes
 from castaway.rl.speaker import ModelSpeaker
 from castaway.rl.trajectory import Episode, Trajectory, Turn
 from castaway.rl.update import PolicyUpdate
@@ -69,9 +69,9 @@ class PpoTrainer:
         self.tasks = Random(seed)
         self.drawn = 0
         """Episodes that were begun."""
-        self.generator = torch.Generator(device=next(actor.parameters()).device).manual_seed(
-            seed + STRIDE * self.ranks.rank
-        )
+        device = next(actor.parameters()).device
+        # Two, for one draws replies while the other shuffles lessons.
+        self.generators = [torch.Generator(device).manual_seed(seed + STRIDE * self.ranks.rank) for _ in range(2)]
         self.kl = KlCoefficient(params.kl_coefficient, params.adaptive_kl)
         self.corrections: list[Correction] = []
         self.fresh: list[Correction] = []
@@ -81,33 +81,43 @@ class PpoTrainer:
         """Played while the last update was made."""
         self._tokenizer = tokenizer
         self._make, self._teacher, self._scorer = make, teacher, scorer
+        self._student = twin_of(actor) if params.ahead else actor
         self._speaker = ModelSpeaker(
-            actor, tokenizer, params.temperature, params.max_new_tokens, self.generator, params.tokens_per_pass
+            self._student,
+            copy.deepcopy(tokenizer),  # Its inner state is not for two threads.
+            params.temperature,
+            params.max_new_tokens,
+            self.generators[0],
+            params.tokens_per_pass,
         )
-        self._update = PolicyUpdate(actor, params, self.generator, self.ranks)
+        self._update = PolicyUpdate(actor, params, self.generators[1], self.ranks)
         tables = len(self.ranks.share(range(params.episodes_per_step)))
         self._continuing = ContinuingRollout(make, self._draw_mine, self._speaker, teacher, tables)
 
     def step(self) -> dict[str, float]:
         """One step; returns its metrics, which are those of all processes."""
+        self._follow()
         harvest = self._ready or self._rollout()
-        more = self.params.ahead and self.step_number + 1 < self.params.steps
-        coming = Coming(self._rounds(beside=True), self.params.lanes) if more else None
+        if not self.params.ahead or self.step_number + 1 >= self.params.steps:
+            self._ready = None
+            return self._learn(harvest)
+        with meanwhile(self._rollout) as next_harvest:
+            summary = self._learn(harvest)
+            self._ready = next_harvest()
+        return summary
+
+    def _learn(self, harvest: Harvest) -> dict[str, float]:
+        """Everything but the rollout."""
         lessons, scores = self._lessons(harvest.trajectories)
         in_loss = self.kl.value if self.params.kl_in == "loss" else 0.0
         summary = {**_summary(self.ranks, harvest.finished, lessons, scores), "kl_coefficient": self.kl.value}
-        if coming:
-            turns = len(lessons) * self.ranks.count
-            coming.expect(harvest, self.params.epochs * -(-turns // self.params.minibatch_turns))
-        between = coming.advance if coming else lambda: None
-        losses = self._update.update(lessons, self._numbers(harvest), self.step_number, in_loss, between)
+        losses = self._update.update(lessons, self._numbers(harvest), self.step_number, in_loss)
         self.kl.adapt(summary["reference_kl"])
         corrected = self._collect(harvest.trajectories)
         self.step_number += 1
         if self.step_number % self.params.sft_interval == 0 and len(self.fresh) >= self.params.sft_minimum:
             losses["sft_loss"] = self._update.imitate([correction_tokens(self._tokenizer, c) for c in self.fresh])
             self.fresh = []
-        self._ready = coming.harvest() if coming else None
         return {**summary, **losses, "corrections": float(corrected)}
 
     def state(self) -> dict[str, Any]:
@@ -118,7 +128,7 @@ class PpoTrainer:
             "optimizer": copy.deepcopy(self._update.optimizer.state_dict()),
             "kl_coefficient": self.kl.value,
             "tasks": self.ranks.gather((self.tasks.getstate(), self.drawn)),
-            "generators": self.ranks.gather(self.generator.get_state()),
+            "generators": self.ranks.gather([generator.get_state() for generator in self.generators]),
             "games": self.ranks.gather(self._continuing.state()),
             "corrections": list(self.corrections),
             "fresh": list(self.fresh),
@@ -139,11 +149,17 @@ class PpoTrainer:
         self.kl.value = state["kl_coefficient"]
         tasks, self.drawn = state["tasks"][self.ranks.rank]
         self.tasks.setstate(tasks)
-        self.generator.set_state(state["generators"][self.ranks.rank])
+        for generator, drawn in zip(self.generators, state["generators"][self.ranks.rank], strict=True):
+            generator.set_state(drawn)
         self._continuing.load_state(state["games"][self.ranks.rank])
         self.corrections, self.fresh = list(state["corrections"]), list(state["fresh"])
         self.agreement = copy.deepcopy(state["agreement"])
         self._ready = state["ready"][self.ranks.rank]
+
+    def _follow(self) -> None:
+        """Let replies be drawn from the weights of this moment."""
+        if self._student is not self.actor:
+            follow(self._student, self.actor)
 
     def _trained(self) -> list[tuple[str, torch.nn.Parameter]]:
         return [(name, weight) for name, weight in self.actor.named_parameters() if weight.requires_grad]
@@ -164,20 +180,10 @@ class PpoTrainer:
     def _rollout(self) -> Harvest:
         if self.params.turns_per_step is not None:
             return self._continuing.play(-(-self.params.turns_per_step // self.ranks.count))
-        return harvest_of(finish(self._rounds(beside=self.params.lanes > 1)))
-
-    def _rounds(self, beside: bool) -> Rounds:
-        """Whole episodes, a round at a time."""
         tasks = self.ranks.share([self._draw() for _ in range(self.params.episodes_per_step)])
-        return episode_rounds(
-            self._make,
-            tasks,
-            self._speaker,
-            self._teacher,
-            parallel=len(tasks),
-            lanes=self.params.lanes,
-            beside=beside,
-        )
+        lanes = self.params.lanes
+        episodes = play_episodes(self._make, tasks, self._speaker, self._teacher, parallel=len(tasks), lanes=lanes)
+        return Harvest([trajectory for episode in episodes for trajectory in episode.trajectories], episodes)
 
     def _numbers(self, harvest: Harvest) -> list[int]:
         """What this process's lessons are called: in the order in which one process would have played the episodes."""

@@ -135,7 +135,7 @@ def test_corrections_are_collected_and_learned_from(taught: tuple[ActorCritic, P
     [
         {},
         {"turns_per_step": 7},
-        {"ahead": True},
+        {"ahead": True, "turns_per_step": 7},
         {"ahead": True, "lanes": 2, "minibatch_turns": 3, "epochs": 2},
         {"kl_in": "loss", "kl_estimator": "k3", "adaptive_kl": 0.01, "kl_coefficient": 0.1},
         {"critic_warmup": 3, "importance_cap": 2.0, "normalise_by": "batch", "value_clip_range": None},
@@ -160,7 +160,7 @@ def test_a_resumed_run_goes_on_as_if_unbroken(
     assert all(torch.equal(one, other) for one, other in pairs)
 
 
-def test_what_is_played_ahead_is_as_many_episodes_and_its_ratio_begins_at_the_update_before(
+def test_as_many_episodes_are_played_ahead_and_none_for_nobody(
     taught: tuple[ActorCritic, PreTrainedTokenizerFast],
 ) -> None:
     settings = {"steps": 3, "episodes_per_step": 4, "make": Crossroads, "epochs": 2, "minibatch_turns": 4}
@@ -171,6 +171,21 @@ def test_what_is_played_ahead_is_as_many_episodes_and_its_ratio_begins_at_the_up
         ahead.step()
     # Nothing is played that nobody would learn from.
     assert ahead.drawn == 12 and ahead._ready is None
+
+
+def test_a_twin_shares_what_is_frozen_and_follows_what_is_trained(
+    taught: tuple[ActorCritic, PreTrainedTokenizerFast],
+) -> None:
+    ppo = trainer(taught, ahead=True, make=Crossroads)
+    names = dict(ppo.actor.named_parameters())
+    twins = dict(ppo._student.named_parameters())
+    assert names.keys() == twins.keys()
+    assert all((twins[name] is weight) == (not weight.requires_grad) for name, weight in names.items())
+    ppo.step()
+    trained = [name for name, weight in names.items() if weight.requires_grad]
+    assert any(not torch.equal(names[name], twins[name]) for name in trained)
+    ppo._follow()
+    assert all(torch.equal(names[name], twins[name]) for name in trained)
 
 
 def test_the_same_is_played_ahead_whoever_is_faster(taught: tuple[ActorCritic, PreTrainedTokenizerFast]) -> None:
@@ -193,7 +208,7 @@ def test_a_minibatch_in_several_passes_makes_the_update_of_one(
     whole, parts = (trainer(taught, **settings, tokens_per_pass=tokens) for tokens in (65536, 40))
     # The rollout of the first step is the same: what is drawn does not depend on how the update is made.
     parts._speaker = whole._speaker.__class__(  # type: ignore[assignment]
-        parts.actor, parts._tokenizer, parts.params.temperature, parts.params.max_new_tokens, parts.generator, 65536
+        parts.actor, parts._tokenizer, parts.params.temperature, parts.params.max_new_tokens, parts.generators[0], 65536
     )
     one, other = whole.step(), parts.step()
     assert one.keys() == other.keys()
