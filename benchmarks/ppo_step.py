@@ -106,11 +106,16 @@ def our_trainer(params: Params, shape: Shape, batches: int, separate: bool = Fal
     )
     prompts = iter(shape.prompts(batches))
     scorer = TokenScorer(shape.scalar_model(1))
-    trainer = PpoTrainer(
-        actor, train_tokenizer(["nothing"], 300), lambda: OneTurn(prompts), AnythingGoes(), scorer, settings, seed=0
+    return PpoTrainer(
+        actor,
+        train_tokenizer(["nothing"], 300),
+        lambda: OneTurn(prompts),
+        AnythingGoes(),
+        scorer,
+        settings,
+        seed=0,
+        served=lambda actor, generator: TokenSpeaker(actor, shape, generator),
     )
-    trainer._speaker = TokenSpeaker(actor, shape, trainer.generators[0])  # type: ignore[assignment]
-    return trainer
 
 
 class OneTurn(TextEnvironment):
@@ -161,6 +166,9 @@ class TokenSpeaker:
     def __init__(self, actor: ActorCritic, shape: Shape, generator: torch.Generator) -> None:
         self._actor, self._generator = actor, generator
         self._rules = SamplingRules(1.0, shape.reply, NO_STOP, PAD)
+
+    def refresh(self) -> None:
+        """The weights are the actor's own."""
 
     def __call__(self, prompts: Sequence[Prompt]) -> list[Answer]:
         rows = [prompt.observation for prompt in prompts]

@@ -1,10 +1,10 @@
-"""How busy the client keeps a teacher's server: answers a second as PPO asks, beside the most that it can give.
+"""How busy the client keeps a teacher's server, and what waiting for a teacher costs a step of PPO.
 
     make bench-teacher      measure, print, and write benchmarks/teacher.md
 
 The server is vLLM with an untrained model, whose answers are cut off after as many tokens as a short verdict has; so
 every question is asked twice, and what is counted is completions. The server's own capacity is the best of bare
-requests with more and more of them open.
+requests with more and more of them open, asked in turns with the verdicts.
 """
 
 from __future__ import annotations
@@ -19,53 +19,71 @@ from time import perf_counter
 
 import torch
 
+from benchmarks.overlap import overlap_table
 from castaway.envs.base import TextEnvironment
 from castaway.envs.registry import make_environment
 from castaway.models.tiny import new_model, train_tokenizer
 from castaway.params import Params, load_params
 from castaway.report import table
+from castaway.serving.server import running
+from castaway.serving.vllm import Serving
 from castaway.teacher.chat_client import Endpoint
 from castaway.teacher.inspection import distinct_attempts, measure_speed
 from castaway.teacher.question import question
 from castaway.teacher.served import Conduct, ServedTeacher
-from castaway.teacher.server import running
-from castaway.teacher.vllm import Serving
 
 HERE = Path(__file__).parent
 ANSWER_TOKENS = 48
 CONTEXT = 4096
-LEVELS = [1, 16, 64, 128]
+LEVELS = [16, 64, 128]
 OPEN = 64
 QUESTIONS = 256
 ROUNDS = 3
+STEPS = 2
+"""Of PPO, in each row of the second table."""
+THREADS = 1
+"""Of torch: the other processor is for the client and the servers, as it would be beside a GPU."""
 
 
 def main() -> None:
     params = load_params(HERE.parent / "params.yaml")
-    environment = make_environment(params, "marooned")
-    with served(params, environment) as endpoint:
-        measure_speed(environment, endpoint, [OPEN], OPEN)  # warms up
-        capacity = measure_speed(environment, endpoint, LEVELS, QUESTIONS)
-        rates = [judged(environment, endpoint, round_number) for round_number in range(ROUNDS)]
-    most = max(speed.per_second for speed in capacity)
-    rows = [[f"bare requests, {speed.concurrency} open", *_row(speed.per_second, most)] for speed in capacity]
-    rows.append([f"verdicts as PPO asks for them, {OPEN} open", *_row(median(rates), most)])
+    torch.set_num_threads(THREADS)
     text = (
-        f"# A teacher's server\n\nWritten by `make bench-teacher`: vLLM on a CPU, an untrained model, {ANSWER_TOKENS} "
-        f"tokens an answer.\n\n{table(['asked', 'completions/s', 'of its capacity'], rows)}\n"
+        "# A teacher's server\n\nWritten by `make bench-teacher`.\n\n## How busy it is kept\n\n"
+        f"vLLM on a CPU, an untrained model, {ANSWER_TOKENS} tokens an answer; medians of {ROUNDS} times "
+        f"{QUESTIONS} questions.\n\n{capacity_table(params)}\n\n## What a step of PPO waits for it\n\n"
+        "A server that answers one question every so many milliseconds, as a GPU elsewhere would, and the tiny model "
+        f"on {THREADS} thread. {overlap_table(params, STEPS)}\n"
     )
     print(text, end="")
     (HERE / "teacher.md").write_text(text, encoding="utf-8")
+
+
+def capacity_table(params: Params) -> str:
+    """Completions a second, asked barely and as PPO asks."""
+    environment = make_environment(params, "marooned")
+    with served(params, environment) as endpoint:
+        measure_speed(environment, endpoint, [OPEN], OPEN)  # warms up
+        bare: dict[int, list[float]] = {level: [] for level in LEVELS}
+        verdicts = []
+        for round_number in range(ROUNDS):
+            first = OPEN + round_number * QUESTIONS * (len(LEVELS) + 1)
+            for speed in measure_speed(environment, endpoint, LEVELS, QUESTIONS, first):
+                bare[speed.concurrency].append(speed.per_second)
+            verdicts.append(judged(environment, endpoint, first + QUESTIONS * len(LEVELS)))
+    most = max(median(rates) for rates in bare.values())
+    rows = [[f"bare requests, {level} open", *_row(median(rates), most)] for level, rates in bare.items()]
+    rows.append([f"verdicts as PPO asks for them, {OPEN} open", *_row(median(verdicts), most)])
+    return table(["asked", "completions/s", "of its capacity"], rows)
 
 
 def _row(rate: float, most: float) -> list[str]:
     return [f"{rate:.1f}", f"{100 * rate / most:.0f} %"]
 
 
-def judged(environment: TextEnvironment, endpoint: Endpoint, round_number: int) -> float:
-    """Completions a second while so many situations are judged, none of them twice."""
-    skipped = len(LEVELS) * QUESTIONS + round_number * QUESTIONS
-    attempts = distinct_attempts(environment, skipped + QUESTIONS)[skipped:]
+def judged(environment: TextEnvironment, endpoint: Endpoint, first: int) -> float:
+    """Completions a second while so many situations are judged, none of them for the second time."""
+    attempts = distinct_attempts(environment, first + QUESTIONS)[first:]
     teacher = ServedTeacher("marooned", environment.rules, replace(endpoint, concurrency=OPEN), Conduct())
     try:
         began = perf_counter()

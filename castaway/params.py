@@ -157,6 +157,11 @@ class PpoParams(Section):
     """Episodes that are played side by side: to their end, or as far as `turns_per_step` goes."""
     turns_per_step: PositiveInteger | None
     """Turns after which a rollout is cut off; its episodes go on in the next one. null plays whole episodes."""
+    sampler: Literal["here", "vllm"]
+    """Who draws the replies: the trainer, or a vLLM server that the stage starts beside itself, for models of billions
+    of parameters; with vllm, results are not reproducible to the byte."""
+    sampler_gibibytes: PositiveInteger
+    """Memory for the keys and values of a vLLM sampler, which shares its accelerator with the trainer."""
     lanes: PositiveInteger
     """Groups of episodes: while the teacher judges one, the policy plays another. 2 pays with a slow teacher."""
     ahead: bool
@@ -220,6 +225,12 @@ class PpoParams(Section):
             raise ValueError(
                 "kl_estimator is 'k1', expected 'k3' where kl_in is 'loss': the gradient of k1 means nothing"
             )
+        if self.sampler == "vllm" and self.importance_cap is None:
+            raise ValueError("importance_cap is null, expected a number where sampler is vllm, such as 2.0")
+        if self.sampler == "vllm" and self.turns_per_step is not None:
+            raise ValueError(f"turns_per_step is {self.turns_per_step}, expected null where sampler is vllm")
+        if self.sampler == "vllm" and self.processes > 1:
+            raise ValueError(f"processes is {self.processes}, expected 1 where sampler is vllm")
         return self
 
 
@@ -251,6 +262,23 @@ class MergeParams(Section):
     """Largest allowed difference of the logits before and after merging."""
 
 
+class StageOverrides(Section):
+    """Keys of the stages' sections that one task sets differently."""
+
+    dataset: dict[str, Any]
+    sft: dict[str, Any]
+    reward_model: dict[str, Any]
+    ppo: dict[str, Any]
+    correction_sft: dict[str, Any]
+    evaluate: dict[str, Any]
+
+
+class Overrides(Section):
+    """What each task sets differently."""
+
+    marooned: StageOverrides
+
+
 class Params(Section):
     """The whole of `params.yaml`."""
 
@@ -271,6 +299,14 @@ class Params(Section):
     correction_sft: CorrectionSftParams
     evaluate: EvaluateParams
     merge: MergeParams
+    overrides: Overrides
+
+    def for_task(self, task: str) -> Params:
+        """The parameters with what the task sets differently in its place; the same where there is no task."""
+        content = self.model_dump()
+        for name, changed in content["overrides"].get(task, {}).items():
+            content[name] |= changed
+        return Params.model_validate(content)
 
 
 def load_params(path: Path) -> Params:
@@ -285,9 +321,15 @@ def load_params(path: Path) -> Params:
     if not isinstance(content, dict):
         raise CastawayError(f"{path.name} holds a {type(content).__name__}, expected a mapping of sections")
     try:
-        return Params.model_validate(content)
+        params = Params.model_validate(content)
     except ValidationError as error:
         raise CastawayError(f"{path.name}: {explain(Params, error)}") from None
+    for task in Overrides.model_fields:
+        try:
+            params.for_task(task)
+        except ValidationError as error:
+            raise CastawayError(f"{path.name}: with overrides.{task}, {explain(Params, error)}") from None
+    return params
 
 
 def _read_yaml(path: Path) -> Any:

@@ -22,14 +22,14 @@ from transformers import PreTrainedTokenizerBase
 from castaway.envs.base import HELD_OUT_START, Message, TextEnvironment
 from castaway.params import PpoParams
 from castaway.rl.actor_critic import ActorCritic
-from castaway.rl.ahead import follow, meanwhile, twin_of
+from castaway.rl.ahead import meanwhile
 from castaway.rl.continuing import ContinuingRollout, Harvest
 from castaway.rl.corrections import Correction, correct, correction_tokens
 from castaway.rl.kl import KlCoefficient
 from castaway.rl.ranks import Ranks
 from castaway.rl.rewards import Lesson, make_lessons
 from castaway.rl.rollout import play_episodes
-from castaway.rl.speaker import ModelSpeaker
+from castaway.rl.speaker import ModelSpeaker, Sampler
 from castaway.rl.trajectory import Episode, Trajectory, Turn
 from castaway.rl.update import PolicyUpdate
 from castaway.teacher.agreement import Agreement
@@ -60,8 +60,12 @@ class PpoTrainer:
         scorer: Scorer,
         params: PpoParams,
         seed: int,
+        served: Callable[[ActorCritic, torch.Generator], Sampler] | None = None,
     ) -> None:
-        """Start at step 0, together with the other processes of the process group, if there is one."""
+        """Start at step 0, together with the other processes of the process group, if there is one.
+
+        The replies are drawn here, or by what `served` makes.
+        """
         self.ranks = Ranks()
         self.actor = actor
         self.params = params
@@ -81,22 +85,20 @@ class PpoTrainer:
         """Played while the last update was made."""
         self._tokenizer = tokenizer
         self._make, self._teacher, self._scorer = make, teacher, scorer
-        self._student = twin_of(actor) if params.ahead else actor
-        self._speaker = ModelSpeaker(
-            self._student,
-            copy.deepcopy(tokenizer),  # Its inner state is not for two threads.
-            params.temperature,
-            params.max_new_tokens,
-            self.generators[0],
-            params.tokens_per_pass,
-        )
+        self._sampler: Sampler
+        if served:
+            self._sampler = served(actor, self.generators[0])
+        else:
+            limits = (params.temperature, params.max_new_tokens)
+            settings = (*limits, self.generators[0], params.tokens_per_pass, params.ahead)
+            self._sampler = ModelSpeaker(actor, tokenizer, *settings)
         self._update = PolicyUpdate(actor, params, self.generators[1], self.ranks)
         tables = len(self.ranks.share(range(params.episodes_per_step)))
-        self._continuing = ContinuingRollout(make, self._draw_mine, self._speaker, teacher, tables)
+        self._continuing = ContinuingRollout(make, self._draw_mine, self._sampler, teacher, tables)
 
     def step(self) -> dict[str, float]:
         """One step; returns its metrics, which are those of all processes."""
-        self._follow()
+        self._sampler.refresh()
         harvest = self._ready or self._rollout()
         if not self.params.ahead or self.step_number + 1 >= self.params.steps:
             self._ready = None
@@ -156,11 +158,6 @@ class PpoTrainer:
         self.agreement = copy.deepcopy(state["agreement"])
         self._ready = state["ready"][self.ranks.rank]
 
-    def _follow(self) -> None:
-        """Let replies be drawn from the weights of this moment."""
-        if self._student is not self.actor:
-            follow(self._student, self.actor)
-
     def _trained(self) -> list[tuple[str, torch.nn.Parameter]]:
         return [(name, weight) for name, weight in self.actor.named_parameters() if weight.requires_grad]
 
@@ -182,7 +179,7 @@ class PpoTrainer:
             return self._continuing.play(-(-self.params.turns_per_step // self.ranks.count))
         tasks = self.ranks.share([self._draw() for _ in range(self.params.episodes_per_step)])
         lanes = self.params.lanes
-        episodes = play_episodes(self._make, tasks, self._speaker, self._teacher, parallel=len(tasks), lanes=lanes)
+        episodes = play_episodes(self._make, tasks, self._sampler, self._teacher, parallel=len(tasks), lanes=lanes)
         return Harvest([trajectory for episode in episodes for trajectory in episode.trajectories], episodes)
 
     def _numbers(self, harvest: Harvest) -> list[int]:
@@ -199,10 +196,13 @@ class PpoTrainer:
         turns = [turn for trajectory in trajectories for turn in trajectory.turns]
         pairs = [(turn.prompt_tokens, turn.reply_tokens) for turn in turns]
         with self.actor.reference():
-            references = _by_trajectory(self._update.score_all(pairs), trajectories)
+            references = _by_trajectory([logprobs for logprobs, _ in self._update.score_all(pairs)], trajectories)
         own = None
         if self.params.importance_cap is not None:
-            own = _by_trajectory(self._update.score_all(pairs), trajectories)
+            read = self._update.score_all(pairs)
+            own = _by_trajectory([logprobs for logprobs, _ in read], trajectories)
+            for turn, (_, values) in zip(turns, read, strict=True):
+                turn.values = turn.values or values
         scores = [0.0] * len(turns)
         if self.params.reward_model_weight:
             scores = self._scorer.score([(turn.messages, turn.text) for turn in turns])

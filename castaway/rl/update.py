@@ -120,14 +120,15 @@ class PolicyUpdate:
         """(prompt, reply) tokens on the actor's device."""
         return TurnBatch.of(list(pairs), self._generator.device)
 
-    def score_all(self, pairs: Sequence[tuple[list[int], list[int]]]) -> list[list[float]]:
-        """Log-probabilities of replies under the actor as it is, without gradients."""
-        found: dict[int, list[float]] = {}
+    def score_all(self, pairs: Sequence[tuple[list[int], list[int]]]) -> list[tuple[list[float], list[float]]]:
+        """Log-probabilities and values of replies under the actor as it is, without gradients."""
+        found: dict[int, tuple[list[float], list[float]]] = {}
         with torch.inference_mode():
             for group in by_tokens([len(prompt) + len(reply) for prompt, reply in pairs], self._params.tokens_per_pass):
                 batch = self.batch([pairs[index] for index in group])
                 scores = self._actor.score(batch, self._params.temperature)
-                found.update(zip(group, unpadded(scores.logprobs, batch), strict=True))
+                both = zip(unpadded(scores.logprobs, batch), unpadded(scores.values, batch), strict=True)
+                found.update(zip(group, both, strict=True))
         return [found[index] for index in range(len(pairs))]
 
     def _anneal(self, step: int) -> None:

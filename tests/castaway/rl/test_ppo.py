@@ -178,13 +178,13 @@ def test_a_twin_shares_what_is_frozen_and_follows_what_is_trained(
 ) -> None:
     ppo = trainer(taught, ahead=True, make=Crossroads)
     names = dict(ppo.actor.named_parameters())
-    twins = dict(ppo._student.named_parameters())
+    twins = dict(ppo._sampler._actor.named_parameters())
     assert names.keys() == twins.keys()
     assert all((twins[name] is weight) == (not weight.requires_grad) for name, weight in names.items())
     ppo.step()
     trained = [name for name, weight in names.items() if weight.requires_grad]
     assert any(not torch.equal(names[name], twins[name]) for name in trained)
-    ppo._follow()
+    ppo._sampler.refresh()
     assert all(torch.equal(names[name], twins[name]) for name in trained)
 
 
@@ -207,7 +207,7 @@ def test_a_minibatch_in_several_passes_makes_the_update_of_one(
     settings = {"episodes_per_step": 8, "make": Crossroads, "sft_interval": 1, "sft_minimum": 1}
     whole, parts = (trainer(taught, **settings, tokens_per_pass=tokens) for tokens in (65536, 40))
     # The rollout of the first step is the same: what is drawn does not depend on how the update is made.
-    parts._speaker = whole._speaker.__class__(  # type: ignore[assignment]
+    parts._sampler = whole._sampler.__class__(  # type: ignore[assignment]
         parts.actor, parts._tokenizer, parts.params.temperature, parts.params.max_new_tokens, parts.generators[0], 65536
     )
     one, other = whole.step(), parts.step()
