@@ -8,13 +8,13 @@ split is held out, by the contract's `HELD_OUT_START`. The digits are one number
 | game | 20: its place in the catalogue |
 | variant | the number of the game's variants |
 | seat | the number of the variant's seats |
-| opponents' seed | 100 |
-| seed of chance | what is left, at least 55,000 |
+| seed of chance | 10,000 |
+| opponents' seed | what is left, at least 555 |
 
-So ids that follow each other go through all games, then through their variants and seats, then through a hundred
-opponents against the same deal, then to the next deal. Every id of 0 or more is one episode, and every episode has one
-id. The split is part of every seed, so no deal of a held-out id is drawn from a training id's stream; in a game as
-small as Kuhn poker, with six deals, equal deals are drawn all the same.
+So ids that follow each other go through all games, then through their variants and seats, then through ten thousand
+deals, and then through the same deals with other opponents. Every id of 0 or more is one episode, and every episode
+has one id. The split is part of every seed, so no deal of a held-out id is drawn from a training id's stream; in a
+game as small as Kuhn poker, with six deals, equal deals are drawn all the same.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from castaway.envs.base import HELD_OUT_START
 from castaway.envs.openspiel.catalogue import GAMES
 from castaway.envs.openspiel.games import Game, player_count
 
-OPPONENT_SEEDS = 100
+CHANCE_SEEDS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +35,10 @@ class Episode:
     game: int
     variant: int
     seat: int
-    opponent: int
-    """The opponents' seed."""
     chance: int
     """The seed of chance."""
+    opponent: int
+    """The opponents' seed."""
     split: int = 0
     """0 for training."""
 
@@ -70,8 +70,8 @@ def episode_of(task_id: int) -> Episode:
     rest, game = divmod(rest, len(GAMES))
     rest, variant = divmod(rest, len(GAMES[game].variants))
     rest, seat = divmod(rest, player_count(GAMES[game], variant))
-    chance, opponent = divmod(rest, OPPONENT_SEEDS)
-    return Episode(game, variant, seat, opponent, chance, split)
+    opponent, chance = divmod(rest, CHANCE_SEEDS)
+    return Episode(game, variant, seat, chance, opponent, split)
 
 
 def task_id_of(episode: Episode) -> int:
@@ -85,12 +85,12 @@ def task_id_of(episode: Episode) -> int:
     _demand_range("variant", episode.variant, variants)
     seats = player_count(episode.played, episode.variant)
     _demand_range("seat", episode.seat, seats)
-    _demand_range("opponents' seed", episode.opponent, OPPONENT_SEEDS)
-    digits = episode.chance * OPPONENT_SEEDS + episode.opponent
+    _demand_range("seed of chance", episode.chance, CHANCE_SEEDS)
+    digits = episode.opponent * CHANCE_SEEDS + episode.chance
     digits = (digits * seats + episode.seat) * variants + episode.variant
     digits = digits * len(GAMES) + episode.game
-    if episode.chance < 0 or episode.split < 0 or digits >= HELD_OUT_START:
-        raise ValueError(f"no task id has the chance {episode.chance} in the split {episode.split}")
+    if episode.opponent < 0 or episode.split < 0 or digits >= HELD_OUT_START:
+        raise ValueError(f"no task id has the opponents' seed {episode.opponent} in the split {episode.split}")
     return episode.split * HELD_OUT_START + digits
 
 

@@ -33,7 +33,7 @@ def test_an_opponent_plays_the_same_by_the_same_seed(game: Game, description: De
 def test_a_search_of_hundred_simulations_beats_a_random_player() -> None:
     environment, random, won = OpenSpielEnvironment(Search(100)), Random(3), 0
     for number in range(60):
-        environment.reset(task_id_of(Episode(0, 0, number % 2, number, 0)), "player")
+        environment.reset(task_id_of(Episode(0, 0, number % 2, 0, number)), "player")
         while not environment.done:
             (prompt,) = environment.prompts()
             environment.step({"player": random.choice(environment.rules.legal_actions(prompt.observation))})

@@ -21,7 +21,7 @@ def named(name: str) -> Game:
 
 
 def task(name: str, variant: int = 0, seat: int = 0, opponent: int = 0, chance: int = 0) -> int:
-    return task_id_of(Episode(GAMES.index(named(name)), variant, seat, opponent, chance))
+    return task_id_of(Episode(GAMES.index(named(name)), variant, seat, chance, opponent))
 
 
 def record(environment: TextEnvironment, task_id: int, seed: int) -> str:
