@@ -167,6 +167,8 @@ class PpoParams(Section):
     epochs: PositiveInteger
     """Passes over a round's turns."""
     minibatch_turns: PositiveInteger
+    tokens_per_pass: PositiveInteger
+    """Padded tokens that one pass of the model may hold; a minibatch of more is split, and its gradients add up."""
     learning_rate: Positive
     value_learning_rate: Positive
     max_gradient_norm: Positive

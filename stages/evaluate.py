@@ -69,7 +69,10 @@ def _speaker(context: Context, base: Path, adapters: Sequence[Path]) -> ModelSpe
     actor = ActorCritic(load_model(base, adapters)).to(device)
     generator = torch.Generator(device=device).manual_seed(context.params.seed)
     params = context.params.evaluate
-    return ModelSpeaker(actor, load_tokenizer(base), params.temperature, context.params.ppo.max_new_tokens, generator)
+    ppo = context.params.ppo
+    return ModelSpeaker(
+        actor, load_tokenizer(base), params.temperature, ppo.max_new_tokens, generator, ppo.tokens_per_pass
+    )
 
 
 def _demonstrators(context: Context) -> Speaker:

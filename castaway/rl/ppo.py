@@ -81,7 +81,9 @@ class PpoTrainer:
         """Played while the last update was made."""
         self._tokenizer = tokenizer
         self._make, self._teacher, self._scorer = make, teacher, scorer
-        self._speaker = ModelSpeaker(actor, tokenizer, params.temperature, params.max_new_tokens, self.generator)
+        self._speaker = ModelSpeaker(
+            actor, tokenizer, params.temperature, params.max_new_tokens, self.generator, params.tokens_per_pass
+        )
         self._update = PolicyUpdate(actor, params, self.generator, self.ranks)
         tables = len(self.ranks.share(range(params.episodes_per_step)))
         self._continuing = ContinuingRollout(make, self._draw_mine, self._speaker, teacher, tables)

@@ -24,13 +24,14 @@ class ModelSpeaker:
         temperature: float,
         max_new_tokens: int,
         generator: torch.Generator,
+        tokens_per_pass: int,
     ) -> None:
-        """Draw at this temperature, at most so many tokens a reply, from this generator."""
+        """Draw at this temperature, at most so many tokens a reply, from this generator, so many tokens at a time."""
         self._actor = actor
         self._tokenizer = tokenizer
         stop, pad = tokenizer.eos_token_id, tokenizer.pad_token_id
         assert isinstance(stop, int) and isinstance(pad, int)
-        self._rules = SamplingRules(temperature, max_new_tokens, stop, pad)
+        self._rules = SamplingRules(temperature, max_new_tokens, stop, pad, tokens_per_pass)
         self._generator = generator
 
     def __call__(self, prompts: Sequence[Prompt]) -> list[Answer]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 import torch
 
+from castaway.models.batches import by_tokens
 from castaway.params import PpoParams
 from castaway.rl.actor_critic import ActorCritic, Scores, TurnBatch
 from castaway.rl.kl import kl_estimate
@@ -13,6 +15,7 @@ from castaway.rl.losses import clipped_policy_loss, clipped_value_loss, masked_m
 from castaway.rl.ranks import Ranks
 from castaway.rl.rewards import Lesson
 
+Row = TypeVar("Row")
 PATIENCE = 1.5
 """An update is broken off when its KL is so many times `target_kl` (as Stable-Baselines3 does)."""
 
@@ -80,15 +83,16 @@ class PolicyUpdate:
         for start in range(0, len(rows), size):
             some = rows[start : start + size]
             mine = self._ranks.share(some)
-            learned_of = [sum(sum(flags) for _, _, flags in part) for part in (mine, some)]
-            loss = self._imitation_loss(mine) * (learned_of[0] / learned_of[1]) if mine else None
-            self._step(optimizer, loss, self._adapter)
-            losses.append(
-                self._ranks.sum(
-                    torch.zeros((), device=self._generator.device) if loss is None else loss.detach()
-                ).item()
-            )
+            learned = sum(sum(flags) for _, _, flags in some)
+            passes = self._in_passes(mine, [len(prompt) + len(target) for prompt, target, _ in mine])
+            parts = (self._imitation_loss(part) * (sum(sum(row[2]) for row in part) / learned) for part in passes)
+            _, loss = self._step(optimizer, parts, self._adapter)
+            losses.append(self._ranks.sum(loss).item())
         return sum(losses) / len(losses)
+
+    def _in_passes(self, rows: Sequence[Row], lengths: Sequence[int]) -> list[list[Row]]:
+        """Rows in groups that one forward and backward pass can hold; their gradients add up."""
+        return [[rows[index] for index in group] for group in by_tokens(lengths, self._params.tokens_per_pass)]
 
     def _imitation_loss(self, rows: Sequence[TaughtRow]) -> torch.Tensor:
         batch = self.batch([(prompt, target) for prompt, target, _ in rows])
@@ -96,16 +100,24 @@ class PolicyUpdate:
         return -masked_mean(self._actor.score(batch, temperature=1.0).logprobs, learned)
 
     def _step(
-        self, optimizer: torch.optim.Optimizer, loss: torch.Tensor | None, weights: Sequence[torch.nn.Parameter]
-    ) -> float:
-        """One step of the optimiser with the gradients of all processes; returns their norm."""
+        self,
+        optimizer: torch.optim.Optimizer,
+        losses: Iterable[torch.Tensor],
+        weights: Sequence[torch.nn.Parameter],
+    ) -> tuple[float, torch.Tensor]:
+        """One step of the optimiser with the gradients of all losses and processes; returns their norm, and the loss.
+
+        Each loss is made when its turn comes, and gone before the next one is.
+        """
         optimizer.zero_grad()
-        if loss is not None:
+        total = torch.zeros((), device=self._generator.device)
+        for loss in losses:
             loss.backward()
+            total += loss.detach()
         self._ranks.sum_gradients(weights)
         norm = torch.nn.utils.clip_grad_norm_(weights, self._params.max_gradient_norm)
         optimizer.step()
-        return norm.item()
+        return norm.item(), total
 
     def batch(self, pairs: Sequence[tuple[list[int], list[int]]]) -> TurnBatch:
         """(prompt, reply) tokens on the actor's device."""
@@ -113,13 +125,13 @@ class PolicyUpdate:
 
     def score_all(self, pairs: Sequence[tuple[list[int], list[int]]]) -> list[list[float]]:
         """Log-probabilities of replies under the actor as it is, without gradients."""
-        size = self._params.minibatch_turns
-        rows: list[list[float]] = []
+        found: dict[int, list[float]] = {}
         with torch.inference_mode():
-            for start in range(0, len(pairs), size):
-                batch = self.batch(pairs[start : start + size])
-                rows += unpadded(self._actor.score(batch, self._params.temperature).logprobs, batch)
-        return rows
+            for group in by_tokens([len(prompt) + len(reply) for prompt, reply in pairs], self._params.tokens_per_pass):
+                batch = self.batch([pairs[index] for index in group])
+                scores = self._actor.score(batch, self._params.temperature)
+                found.update(zip(group, unpadded(scores.logprobs, batch), strict=True))
+        return [found[index] for index in range(len(pairs))]
 
     def _anneal(self, step: int) -> None:
         """Learning rates fall in a straight line to 0 at the last step (Huang et al. 2022, detail 4)."""
@@ -139,26 +151,39 @@ class PolicyUpdate:
 
     def _minibatch(self, lessons: list[Lesson], kl_coefficient: float, warming_up: bool) -> dict[str, float]:
         """One step from this process's lessons of a minibatch, which may be none of them."""
-        tokens = sum(len(lesson.turn.reply_tokens) for lesson in lessons)
-        share = tokens / sum(self._ranks.gather(tokens))
-        loss = None
-        values: dict[str, float] = {}
-        if lessons:
-            batch = self.batch([(lesson.turn.prompt_tokens, lesson.turn.reply_tokens) for lesson in lessons])
-            scores = self._actor.score(
-                batch,
-                self._params.temperature,
-                value_head_only=warming_up,
-                learn_entropy=self._params.entropy_coefficient > 0,
-            )
-            old = padded([lesson.old_logprobs for lesson in lessons], batch)
-            mean_loss, values = self._loss(lessons, batch, scores, old, kl_coefficient, warming_up)
-            loss = mean_loss * share
-            update_kl = masked_mean(kl_estimate(old, scores.logprobs.detach(), "k3"), batch.mask)
-            values["update_kl"] = update_kl.item()
+        everything = sum(self._ranks.gather(_tokens(lessons)))
+        passes: list[tuple[float, dict[str, float]]] = []
+
+        def losses() -> Iterator[torch.Tensor]:
+            lengths = [len(lesson.turn.prompt_tokens) + len(lesson.turn.reply_tokens) for lesson in lessons]
+            for part in self._in_passes(lessons, lengths):
+                loss, values = self._pass(part, kl_coefficient, warming_up)
+                share = _tokens(part) / everything
+                passes.append((share, values))
+                yield loss * share
+
         learning = self._value_head if warming_up else [*self._adapter, *self._value_head]
-        norm = self._step(self.optimizer, loss, learning)
-        return {**self._ranks.mean(values, share), "gradient_norm": norm}
+        norm, _ = self._step(self.optimizer, losses(), learning)
+        mine = sum(share for share, _ in passes)
+        names = passes[0][1] if passes else ()
+        means = {name: sum(share * values[name] for share, values in passes) / mine for name in names}
+        return {**self._ranks.mean(means, mine), "gradient_norm": norm}
+
+    def _pass(
+        self, lessons: list[Lesson], kl_coefficient: float, warming_up: bool
+    ) -> tuple[torch.Tensor, dict[str, float]]:
+        """The mean loss over the tokens of some lessons, and figures of the same kind."""
+        batch = self.batch([(lesson.turn.prompt_tokens, lesson.turn.reply_tokens) for lesson in lessons])
+        scores = self._actor.score(
+            batch,
+            self._params.temperature,
+            value_head_only=warming_up,
+            learn_entropy=self._params.entropy_coefficient > 0,
+        )
+        old = padded([lesson.old_logprobs for lesson in lessons], batch)
+        loss, values = self._loss(lessons, batch, scores, old, kl_coefficient, warming_up)
+        update_kl = masked_mean(kl_estimate(old, scores.logprobs.detach(), "k3"), batch.mask)
+        return loss, {**values, "update_kl": update_kl.item()}
 
     def _loss(
         self,
@@ -197,6 +222,10 @@ class PolicyUpdate:
                 kl_estimate(scores.logprobs, reference, params.kl_estimator), batch.mask
             )
         return loss, values
+
+
+def _tokens(lessons: Sequence[Lesson]) -> int:
+    return sum(len(lesson.turn.reply_tokens) for lesson in lessons)
 
 
 def unpadded(values: torch.Tensor, batch: TurnBatch) -> list[list[float]]:

@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from castaway.teacher.cli import KEY_VARIABLE
+from castaway.teacher.key import KEY_VARIABLE
 from tests.castaway.rl.small import ROOT
 from tests.castaway.teacher.test_cli import teacher
 from tests.castaway.teacher.test_server import group_of

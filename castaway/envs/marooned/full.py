@@ -15,20 +15,24 @@ ACTIONS_SHOWN = 40
 
 
 def system_text(observation: Observation) -> str:
-    """Who the reader is, the rules, and how to answer."""
-    aim = (
-        "You are the traitor: keep the crew from finishing the ship, unseen, until the last day is over."
-        if observation.role == "traitor"
-        else "You are a colonist: finish the ship before the last day is over. One of the others is a traitor."
-    )
-    rules = _rules(observation.scenario.name, observation.role)
-    return f"You are {observation.name}, a shipwrecked sailor.\n{aim}\n\n{rules}"
+    """The rules and how to answer, and then who the reader is: what all prompts begin with is read once for all."""
+    lines = [_rules(observation.scenario.name), "", "# You", f"You are {observation.name}, a shipwrecked sailor."]
+    if observation.role == "traitor":
+        own = [verb for verb in FORMS if verb in TRAITOR_VERBS]
+        lines += [
+            "You are the traitor: keep the crew from finishing the ship, unseen, until the last day is over.",
+            f"You alone have more actions: {', '.join(map(form, own))}.",
+            f"Of these only in phases of work: {', '.join(verb for verb in own if verb in WORK_VERBS)}.",
+        ]
+    else:
+        lines.append("You are a colonist: finish the ship before the last day is over. One of the others is a traitor.")
+    return "\n".join(lines)
 
 
 @cache
-def _rules(scenario_name: str, role: str) -> str:
+def _rules(scenario_name: str) -> str:
     scenario = load_scenario(scenario_name)
-    verbs = [verb for verb in FORMS if role == "traitor" or verb not in TRAITOR_VERBS]
+    verbs = [verb for verb in FORMS if verb not in TRAITOR_VERBS]
     energy = scenario.energy
     phases = "; ".join(
         f"{phase.name} {phase.turns} turns ({'work' if phase.work else 'no work'}"

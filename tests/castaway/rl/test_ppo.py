@@ -186,6 +186,22 @@ def test_the_same_is_played_ahead_whoever_is_faster(taught: tuple[ActorCritic, P
     assert [prompt.step() for _ in range(3)] == [slow.step() for _ in range(3)]
 
 
+def test_a_minibatch_in_several_passes_makes_the_update_of_one(
+    taught: tuple[ActorCritic, PreTrainedTokenizerFast],
+) -> None:
+    settings = {"episodes_per_step": 8, "make": Crossroads, "sft_interval": 1, "sft_minimum": 1}
+    whole, parts = (trainer(taught, **settings, tokens_per_pass=tokens) for tokens in (65536, 40))
+    # The rollout of the first step is the same: what is drawn does not depend on how the update is made.
+    parts._speaker = whole._speaker.__class__(  # type: ignore[assignment]
+        parts.actor, parts._tokenizer, parts.params.temperature, parts.params.max_new_tokens, parts.generator, 65536
+    )
+    one, other = whole.step(), parts.step()
+    assert one.keys() == other.keys()
+    assert [one[name] for name in one] == pytest.approx([other[name] for name in one], rel=1e-4, abs=1e-6)
+    pairs = zip(whole.actor.parameters(), parts.actor.parameters(), strict=True)
+    assert all(torch.allclose(a, b, atol=1e-4) for a, b in pairs)
+
+
 def test_a_checkpoint_of_other_weights_is_refused(taught: tuple[ActorCritic, PreTrainedTokenizerFast]) -> None:
     ppo = trainer(taught)
     state = ppo.state()

@@ -1,27 +1,45 @@
 """What was drawn has the probability that the trainer computes for it."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from castaway.models.tokens import prompt_tokens, reply_tokens
 from castaway.rl.actor_critic import ActorCritic, TurnBatch
-from castaway.rl.sampling import Sample, SamplingRules, sample_replies
+from castaway.rl.sampling import WORTHWHILE, Sample, SamplingRules, sample_replies, shared_prefix
 from tests.castaway.rl.small import stirred, student
 
 PROMPTS = [[5, 6, 7], [8], [9, 10, 11, 12, 13, 14, 15], [16, 17], [5, 6, 7]]
 
 
-def drawn(actor: ActorCritic, temperature: float, batch: int = 512, seed: int = 3) -> list[Sample]:
-    rules = SamplingRules(temperature, max_new_tokens=9, stop=20, pad=0, batch=batch)
-    return sample_replies(actor, PROMPTS, rules, torch.Generator().manual_seed(seed))
+def drawn(
+    actor: ActorCritic,
+    temperature: float,
+    tokens_per_pass: int = 512,
+    seed: int = 3,
+    prompts: Sequence[list[int]] = PROMPTS,
+) -> list[Sample]:
+    rules = SamplingRules(temperature, max_new_tokens=9, stop=20, pad=0, tokens_per_pass=tokens_per_pass)
+    return sample_replies(actor, prompts, rules, torch.Generator().manual_seed(seed))
+
+
+LONG = [5 + number % 13 for number in range(WORTHWHILE + 3)]
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
-@pytest.mark.parametrize("batch", [512, 2])
-def test_the_samplers_probabilities_and_values_are_the_trainers(temperature: float, batch: int) -> None:
+@pytest.mark.parametrize("tokens_per_pass", [4096, 24])
+@pytest.mark.parametrize("beginning", [[], LONG])
+def test_the_samplers_probabilities_and_values_are_the_trainers(
+    temperature: float, tokens_per_pass: int, beginning: list[int]
+) -> None:
     actor = stirred(student()[0])
-    samples = drawn(actor, temperature, batch)
-    turns = TurnBatch.of([(prompt, sample.tokens) for prompt, sample in zip(PROMPTS, samples, strict=True)])
+    prompts = [beginning + prompt for prompt in PROMPTS]
+    samples = drawn(actor, temperature, tokens_per_pass, prompts=prompts)
+    turns = TurnBatch.of([(prompt, sample.tokens) for prompt, sample in zip(prompts, samples, strict=True)])
     with torch.no_grad():
         scores = actor.score(turns, temperature)
     for row, sample in enumerate(samples):
@@ -30,6 +48,31 @@ def test_the_samplers_probabilities_and_values_are_the_trainers(temperature: flo
         assert scores.values[row, :length].tolist() == pytest.approx(sample.values, abs=1e-5)
         assert scores.logprobs[row, length:].abs().sum() == 0
     assert len({round(value, 6) for sample in samples for value in sample.values}) > 5
+
+
+def test_what_all_prompts_begin_with_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    actor = stirred(student()[0])
+    shapes: list[tuple[int, ...]] = []
+    read = ActorCritic.last_hidden_state
+
+    def watched(self: ActorCritic, **inputs: Any) -> torch.Tensor:
+        shapes.append(tuple(inputs["input_ids"].shape))
+        return read(self, **inputs)
+
+    monkeypatch.setattr(ActorCritic, "last_hidden_state", watched)
+    drawn(actor, 1.0, 4096, prompts=[LONG + prompt for prompt in PROMPTS])
+    assert shapes[:3] == [(1, len(LONG)), (5, 7), (5, 1)]
+    shapes.clear()
+    drawn(actor, 1.0, 4096)
+    assert shapes[:2] == [(5, 7), (5, 1)]
+
+
+@given(st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=5), min_size=1, max_size=4))
+def test_what_rows_share_is_what_they_all_begin_with(rows: list[list[int]]) -> None:
+    shared = shared_prefix(rows)
+    assert all(row[:shared] == rows[0][:shared] and len(row) > shared for row in rows)
+    longer = {tuple(row[: shared + 1]) for row in rows}
+    assert len(longer) > 1 or any(len(row) == shared + 1 for row in rows)
 
 
 def test_the_same_generator_draws_the_same() -> None:
