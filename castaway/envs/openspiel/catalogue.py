@@ -16,6 +16,7 @@ GAMES: tuple[Game, ...] = (
         (Variant("standard", {}, 0.412),),
         _MARKS,
         open=True,
+        dense=True,
     ),
     Game(
         "connect_four",
@@ -29,6 +30,7 @@ GAMES: tuple[Game, ...] = (
         ),
         _MARKS,
         open=True,
+        dense=True,
     ),
     Game(
         "kuhn_poker",
@@ -78,6 +80,7 @@ GAMES: tuple[Game, ...] = (
         "observation",
         (Variant("silent", {}, 0.432), Variant("counted", {"obstype": "reveal-numturns"}, 0.435)),
         _MARKS,
+        dense=True,
     ),
     Game(
         "dark_hex",
@@ -91,6 +94,7 @@ GAMES: tuple[Game, ...] = (
             Variant("4x4", {"board_size": 4}, 0.487),
         ),
         _MARKS,
+        dense=True,
     ),
     Game(
         "hex",
@@ -117,6 +121,7 @@ GAMES: tuple[Game, ...] = (
         ),
         ("o", "x"),
         open=True,
+        dense=True,
     ),
     Game(
         "dots_and_boxes",

@@ -51,6 +51,8 @@ class Game:
     """How the text of a state calls each seat, where it does not count the players from 0."""
     open: bool = False
     """Whether nothing is hidden and nothing is left to chance: the moves so far are then everybody's knowledge."""
+    dense: bool = False
+    """Whether OpenSpiel writes the cells of a row without blanks. They are parted: one cell, one word."""
 
     def side(self, seat: int) -> str:
         """Whom the player in a seat plays, in the words of the game's own text."""
@@ -59,7 +61,8 @@ class Game:
     def text(self, state: Any, seat: int) -> str:
         """The state as the player in a seat may see it."""
         shown = state.observation_string if self.shows == "observation" else state.information_state_string
-        return "\n".join(line.rstrip() for line in str(shown(seat)).strip("\n").splitlines())
+        lines = str(shown(seat)).replace("][", "]\n[").strip("\n").splitlines()
+        return "\n".join((" ".join(line) if self.dense else line).rstrip() for line in lines)
 
     def result(self, returns: Sequence[float], seat: int, most: float) -> float:
         """How well a seat did, from 0 to 1; one half is a draw.

@@ -37,12 +37,24 @@ class Search:
 Description = Uniform | Search
 
 
+def opponent_named(name: str) -> Description:
+    """The opponent of that name: `random`, or `mcts-N` for a search with N simulations.
+
+    Raises:
+        ValueError: no opponent is called so.
+    """
+    kind, _, count = name.partition("-")
+    if name == "random":
+        return Uniform()
+    if kind != "mcts" or not count.isdecimal() or int(count) < 2:
+        raise ValueError(f"there is no opponent {name!r}: it is random, or mcts-N with 2 simulations or more")
+    return Search(int(count))
+
+
 def make_opponent(description: Description, game: Any, random: Random) -> Opponent:
     """An opponent for one episode of a loaded game, with everything that it will draw taken from `random`."""
     if isinstance(description, Uniform):
         return lambda state: random.choice(state.legal_actions())
-    if description.simulations < 2:
-        raise ValueError(f"a search needs 2 simulations or more, not {description.simulations}")
     evaluator = pyspiel.RandomRolloutEvaluator(1, random.getrandbits(31))
     bot = pyspiel.MCTSBot(
         game,

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from castaway.envs.openspiel.catalogue import GAMES
 from castaway.envs.openspiel.games import load_variant
-from castaway.envs.openspiel.menu import MenuRules, Observation, observe
+from castaway.envs.openspiel.menu import MenuRules
+from castaway.envs.openspiel.observation import Observation, observe
 
 RULES = MenuRules()
 
@@ -22,14 +23,14 @@ def position(name: str, *moves: str) -> Observation:
 
 
 START = position("tic_tac_toe")
-PIG = Observation(GAMES[14], 0, 0, "Scores: 0 0", ("roll", "stop"), (0, 1), ())
+PIG = position("pig")
 THREAT = position("tic_tac_toe", "x(0,0)", "o(2,0)", "x(0,1)")
 """o to move; x threatens the top row."""
 CHANCE_TO_WIN = position("tic_tac_toe", "x(0,0)", "o(2,0)", "x(0,1)", "o(2,2)")
 
 
 @pytest.mark.parametrize(
-    "typed", ["", " 1", "1 ", "01", "0", "+1", "1.", "x(0,0)", "1: x(0,0)", "WAIT", "²", "\u0661", "1\n"]
+    "typed", ["", " 1", "1 ", "01", "00", "+1", "1.", "x(0,0)", "1: x(0,0)", "WAIT", "²", "\u0661", "1\n"]
 )
 def test_only_a_number_is_an_action(typed: str) -> None:
     refusal = RULES.refusal(START, typed)
@@ -72,14 +73,14 @@ def test_a_win_is_not_to_be_passed_by() -> None:
     names = dict(zip(CHANCE_TO_WIN.moves, RULES.legal_actions(CHANCE_TO_WIN), strict=True))
     assert RULES.blunder(CHANCE_TO_WIN, names["x(1,1)"]) == f"Move {names['x(0,2)']} (x(0,2)) wins at once."
     assert RULES.blunder(CHANCE_TO_WIN, names["x(0,2)"]) == ""
-    assert RULES.reason(CHANCE_TO_WIN, names["x(0,2)"]) == "x(0,2) wins"
+    assert RULES.reason(CHANCE_TO_WIN, names["x(0,2)"]) == "win x(0,2)"
 
 
 def test_a_threat_is_not_to_be_overlooked() -> None:
     names = dict(zip(THREAT.moves, RULES.legal_actions(THREAT), strict=True))
     assert RULES.blunder(THREAT, names["o(1,1)"]) == "After o(1,1) the other side has won or can win at once."
     assert RULES.blunder(THREAT, names["o(0,2)"]) == ""
-    assert RULES.reason(THREAT, names["o(0,2)"]) == "o(0,2) is safe"
+    assert RULES.reason(THREAT, names["o(0,2)"]) == "block o(0,2)"
 
 
 def test_nothing_is_foolish_where_something_is_hidden_or_nothing_decided() -> None:

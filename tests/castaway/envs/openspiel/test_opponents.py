@@ -5,10 +5,10 @@ from random import Random
 import pytest
 
 from castaway.envs.openspiel.catalogue import GAMES
+from castaway.envs.openspiel.environment import OpenSpielEnvironment
 from castaway.envs.openspiel.games import Game, load_variant
 from castaway.envs.openspiel.ids import Episode, task_id_of
-from castaway.envs.openspiel.opponents import Description, Search, Uniform, make_opponent
-from castaway.envs.openspiel.play import OpenSpielEnvironment
+from castaway.envs.openspiel.opponents import Description, Search, Uniform, make_opponent, opponent_named
 
 
 @pytest.mark.parametrize("game", GAMES, ids=lambda game: game.name)
@@ -31,9 +31,9 @@ def test_an_opponent_plays_the_same_by_the_same_seed(game: Game, description: De
 
 
 def test_a_search_of_hundred_simulations_beats_a_random_player() -> None:
-    environment, random, won = OpenSpielEnvironment(Search(100)), Random(3), 0
+    environment, random, won = OpenSpielEnvironment(("mcts-100",)), Random(3), 0
     for number in range(60):
-        environment.reset(task_id_of(Episode(0, 0, number % 2, 0, number)), "player")
+        environment.reset(task_id_of(Episode(0, 0, number % 2, 0, number)), "mcts-100")
         while not environment.done:
             (prompt,) = environment.prompts()
             environment.step({"player": random.choice(environment.rules.legal_actions(prompt.observation))})
@@ -41,6 +41,11 @@ def test_a_search_of_hundred_simulations_beats_a_random_player() -> None:
     assert won <= 10
 
 
-def test_a_search_without_simulations_is_refused() -> None:
-    with pytest.raises(ValueError, match="a search needs 2 simulations or more, not 1"):
-        make_opponent(Search(1), load_variant(GAMES[0], 0), Random(0))
+@pytest.mark.parametrize("name", ["", "Random", "mcts", "mcts-", "mcts-1", "mcts-0", "mcts--5", "mcts-x", "solver-5"])
+def test_an_opponent_that_there_is_not_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=f"there is no opponent '{name}'"):
+        opponent_named(name)
+
+
+def test_an_opponent_is_named_by_kind_and_simulations() -> None:
+    assert (opponent_named("random"), opponent_named("mcts-10")) == (Uniform(), Search(10))

@@ -1,26 +1,37 @@
 """Twenty games of OpenSpiel as one text environment.
 
-- Agents: one, `player`, in the one seat `player`. The task id says which game it plays, in which of the game's own
-  seats, and with which seeds; see `castaway.envs.openspiel.ids`.
+- Agents: one, `player`. The task id says which game it plays, at which of the game's own places, and with which seeds;
+  see `castaway.envs.openspiel.ids`.
+- Seats: what the opponents are, `random` or `mcts-N` for a tree search with N simulations; they move within `step`.
 - Prompts: the game's rules on a line, the state as the player may see it, and a menu of numbered moves.
-- Actions: the number of a move; `1` is the idle one. See `castaway.envs.openspiel.menu`.
-- Opponents: all of one description, playing within `step`.
+- Actions: the number of a move; `0`, the idle one, draws it by lot. See `castaway.envs.openspiel.menu`.
 - Reward: the game's result from 0 to 1, when the game ends and not before; a draw pays one half.
 - End: the game's own. A deal in which the player would never have to move is dealt again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from random import Random
 from typing import Any
 
-from castaway.envs.base import Outcome, Prompt, TextEnvironment
+from castaway.chat import Reply
+from castaway.envs.base import Outcome, Prompt, Stage, TextEnvironment
+from castaway.envs.openspiel.expert import best_move
 from castaway.envs.openspiel.games import largest_return, load_variant
 from castaway.envs.openspiel.ids import episode_of
-from castaway.envs.openspiel.menu import MenuRules, Observation, messages, observe
-from castaway.envs.openspiel.opponents import Description, Opponent, Uniform, make_opponent
+from castaway.envs.openspiel.menu import BY_LOT, MenuRules
+from castaway.envs.openspiel.observation import Observation, messages, observe
+from castaway.envs.openspiel.opponents import Opponent, make_opponent, opponent_named
+from castaway.envs.openspiel.practice import AIMLESS, practice
+from castaway.envs.openspiel.slips import slip
+from castaway.envs.openspiel.tables import Tables, table_named
+from castaway.params import OpenSpielParams, Params
+
+SCRIPTED_SEAT = "random"
+EVALUATION_SEATS = ("random", "mcts-10", "mcts-50")
+"""The first is the one that `success_rate` speaks of."""
 
 PLAYER = "player"
 
@@ -30,18 +41,20 @@ class OpenSpielEnvironment(TextEnvironment):
 
     name = "openspiel"
     agents = (PLAYER,)
-    seats = (PLAYER,)
-    idle = "1"
+    idle = BY_LOT
 
-    def __init__(self, opponents: Description | None = None) -> None:
-        """A table at which every other seat is taken by opponents of one description; random ones by default."""
+    def __init__(self, seats: Sequence[str] = ("random",)) -> None:
+        """A table for one player against the opponents that `seats` names."""
         self.rules = MenuRules()
-        self._description = opponents or Uniform()
+        self.seats = tuple(seats)
+        self._described = {seat: opponent_named(seat) for seat in seats}
 
     def reset(self, task_id: int, seat: str) -> None:
         """Start the game of `task_id`."""
         if task_id < 0 or seat not in self.seats:
-            raise ValueError(f"there is no episode {task_id} with seat {seat!r}; the seat is {PLAYER}")
+            raise ValueError(f"there is no episode {task_id} with seat {seat!r}; seats are {', '.join(self.seats)}")
+        self._description = self._described[seat]
+        self._lot = Random(f"lot {task_id}")
         self._episode = episode_of(task_id)
         self._loaded = load_variant(self._episode.played, self._episode.variant)
         for attempt in count():
@@ -89,9 +102,11 @@ class OpenSpielEnvironment(TextEnvironment):
             raise ValueError("the episode is over: reset before the next step")
         observation = self._observation()
         typed = actions.get(PLAYER, self.idle)
-        if self.rules.refusal(observation, typed) is not None:
-            typed = self.idle
-        self._state.apply_action(observation.numbers[int(typed) - 1])
+        if typed == self.idle or self.rules.refusal(observation, typed) is not None:
+            number = self._lot.choice(observation.numbers)
+        else:
+            number = observation.numbers[int(typed) - 1]
+        self._state.apply_action(number)
         self._moves += 1
         self._advance()
         return {PLAYER: self._result() if self.done else 0.0}
@@ -125,3 +140,65 @@ class OpenSpielEnvironment(TextEnvironment):
             "returns": [float(amount) for amount in self._state.returns()],
             "done": self.done,
         }
+
+
+def make(params: OpenSpielParams) -> OpenSpielEnvironment:
+    """The environment that the section `openspiel` of the parameters describes."""
+    trained = [name for stage in params.stages for name in stage.opponents]
+    return OpenSpielEnvironment(tuple(dict.fromkeys([*EVALUATION_SEATS, *trained])))
+
+
+def curriculum(params: Params) -> tuple[Stage, ...]:
+    """The stages of the section `openspiel`.
+
+    Raises:
+        CastawayError: a stage names a game or variant that there is not.
+    """
+    return tuple(
+        Stage(
+            stage.name,
+            Tables([table for name in stage.games for table in table_named(name)]),
+            tuple(stage.opponents),
+            stage.threshold,
+            stage.floor,
+            stage.window,
+        )
+        for stage in params.openspiel.stages
+    )
+
+
+def kind_of(task_id: int) -> str:
+    """The game of a task id."""
+    return episode_of(task_id).played.name
+
+
+def expert(prompt: Prompt) -> Reply:
+    """What a competent player answers."""
+    action = str(best_move(prompt.observation) + 1)
+    return Reply(MenuRules().reason(prompt.observation, action), action)
+
+
+def demonstrator(random: Random, carelessness: float) -> Callable[[Prompt], Reply]:
+    """An ordinary player: any move will do in a share of its turns."""
+
+    def play(prompt: Prompt) -> Reply:
+        if random.random() >= carelessness:
+            return expert(prompt)
+        return Reply(AIMLESS, str(random.randrange(len(prompt.observation.moves)) + 1))
+
+    return play
+
+
+__all__ = [
+    "AIMLESS",
+    "EVALUATION_SEATS",
+    "SCRIPTED_SEAT",
+    "OpenSpielEnvironment",
+    "curriculum",
+    "demonstrator",
+    "expert",
+    "kind_of",
+    "make",
+    "practice",
+    "slip",
+]

@@ -8,10 +8,9 @@ import pytest
 from castaway.envs.base import TextEnvironment
 from castaway.envs.checker import check_environment
 from castaway.envs.openspiel.catalogue import GAMES
+from castaway.envs.openspiel.environment import OpenSpielEnvironment
 from castaway.envs.openspiel.games import Game, player_count
 from castaway.envs.openspiel.ids import Episode, task_id_of
-from castaway.envs.openspiel.opponents import Search
-from castaway.envs.openspiel.play import OpenSpielEnvironment
 
 BOARDS = [(game, variant) for game in range(len(GAMES)) for variant in range(len(GAMES[game].variants))]
 
@@ -27,7 +26,7 @@ def task(name: str, variant: int = 0, seat: int = 0, opponent: int = 0, chance: 
 def record(environment: TextEnvironment, task_id: int, seed: int) -> str:
     """All that happens in an episode of a random typist, as text."""
     random, seen = Random(seed), []
-    environment.reset(task_id, "player")
+    environment.reset(task_id, "random")
     while not environment.done:
         (prompt,) = environment.prompts()
         typed = random.choice(environment.rules.legal_actions(prompt.observation))
@@ -52,13 +51,13 @@ def test_every_game_keeps_the_contract(game: int) -> None:
 
 @pytest.mark.parametrize("game", [game for game in range(len(GAMES)) if GAMES[game].name != "othello"])
 def test_every_game_keeps_the_contract_against_a_search(game: int) -> None:
-    check_environment(lambda: OpenSpielEnvironment(Search(4)), [game])
+    check_environment(lambda: OpenSpielEnvironment(("mcts-4",)), [game])
 
 
 def test_pay_comes_at_the_end_and_is_the_score() -> None:
     environment = OpenSpielEnvironment()
     for task_id in range(200):
-        environment.reset(task_id, "player")
+        environment.reset(task_id, "random")
         while not environment.done:
             paid = environment.step({})["player"]
             assert environment.done or paid == 0.0
@@ -67,21 +66,26 @@ def test_pay_comes_at_the_end_and_is_the_score() -> None:
         assert paid > 0.5 or not outcome.success
 
 
-def test_idleness_is_the_first_move() -> None:
-    environment = OpenSpielEnvironment()
-    for typed in ({}, {"player": "1"}, {"player": "99"}, {"player": "x(0,0)"}, {"player": " 1"}):
-        environment.reset(task("tic_tac_toe"), "player")
-        environment.step(typed)
-        assert environment.snapshot()["history"][0] == 0
+def test_idleness_draws_a_move_by_lot_the_same_one_each_time() -> None:
+    environment, first = OpenSpielEnvironment(), set()
+    for chance in range(40):
+        drawn = set()
+        for typed in ({}, {"player": "0"}, {"player": "99"}, {"player": "x(0,0)"}, {"player": " 1"}):
+            environment.reset(task("tic_tac_toe", chance=chance), "random")
+            environment.step(typed)
+            drawn.add(environment.snapshot()["history"][0])
+        assert len(drawn) == 1
+        first |= drawn
+    assert len(first) > 5
 
 
 def test_the_same_deal_in_another_seat_and_against_others() -> None:
     environment, deals = OpenSpielEnvironment(), set()
     for seat in range(4):
         for opponent in range(3):
-            environment.reset(task("euchre", seat=seat, opponent=opponent, chance=3), "player")
+            environment.reset(task("euchre", seat=seat, opponent=opponent, chance=3), "random")
             deals.add(tuple(environment.snapshot()["history"][:22]))
-    environment.reset(task("euchre", chance=4), "player")
+    environment.reset(task("euchre", chance=4), "random")
     assert len(deals) == 1 and tuple(environment.snapshot()["history"][:22]) not in deals
 
 
@@ -91,13 +95,13 @@ def test_every_episode_of_every_seat_has_a_move_to_make() -> None:
         for variant in range(len(named(name).variants)):
             for chance in range(60):
                 seat = chance % player_count(named(name), variant)
-                environment.reset(task(name, variant, seat, chance=chance), "player")
+                environment.reset(task(name, variant, seat, chance=chance), "random")
                 assert len(environment.prompts()) == 1
 
 
 def test_a_prompt_says_the_side_the_rules_the_state_and_the_menu() -> None:
     environment = OpenSpielEnvironment()
-    environment.reset(task("tic_tac_toe"), "player")
+    environment.reset(task("tic_tac_toe"), "random")
     environment.step({"player": "5"})
     system, user = environment.prompts()[0].messages
     assert system["content"] == "You are x in tic_tac_toe, standard"
@@ -109,7 +113,7 @@ def test_a_prompt_says_the_side_the_rules_the_state_and_the_menu() -> None:
 
 def test_nobody_moves_after_the_end() -> None:
     environment = OpenSpielEnvironment()
-    environment.reset(task("kuhn_poker"), "player")
+    environment.reset(task("kuhn_poker"), "random")
     while not environment.done:
         environment.step({})
     assert environment.prompts() == ()
