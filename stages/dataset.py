@@ -33,7 +33,7 @@ def run(context: Context) -> dict[str, Any]:
     module = task_module(context.task)
     environment = make_environment(context.params, context.task)
     random = Random(context.params.seed)
-    played, seat = module.curriculum(context.params)[0].task_ids, module.SCRIPTED_SEAT
+    played, seat = module.training_ids(getattr(context.params, context.task)), module.SCRIPTED_SEAT
 
     def ordinary(stream: Random) -> Callable[..., Any]:
         return module.demonstrator(stream, params.carelessness)

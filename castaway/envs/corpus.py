@@ -27,7 +27,7 @@ def _documents(params: Params, task: str) -> list[Document]:
     module = task_module(task)
     environment = make_environment(params, task)
     documents = []
-    played = module.curriculum(params)[0].task_ids
+    played = module.training_ids(getattr(params, task))
     # Below those that the dataset stage plays.
     for task_id in ids_in_a_row(played, block_of(params.seed), params.base.episodes):
         random = Random(task_id)

@@ -5,6 +5,7 @@
 - `AIMLESS`: a reasoning that says nothing;
 - `SCRIPTED_SEAT`: the seat whose turns scripted text and demonstrations are made of;
 - `EVALUATION_SEATS`: the seats that a policy is evaluated in, the main one first;
+- `training_ids(section)`: the training ids of what a policy is trained in;
 - `curriculum(params)`: what is played in training, as `Stage`s, easy ones first;
 - `kind_of(task_id)`: what kind of episode an id is, in a word, for figures by kind;
 - `practice(observation, random, count)` and `slip(reply, random)`: text for pretraining the tiny base model.

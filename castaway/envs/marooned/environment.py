@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from random import Random
 from typing import Any
@@ -170,11 +170,16 @@ def make(params: MaroonedParams, casting: Casting = standard_casting) -> Maroone
     return MaroonedEnvironment(params.scenario, params.rendering, casting)
 
 
+def training_ids(params: MaroonedParams) -> Sequence[int]:
+    """All that are not held out."""
+    return range(HELD_OUT_START)
+
+
 def curriculum(params: Params) -> tuple[Stage, ...]:
     """One stage: of every `ppo.episodes_per_step`, the first few are the traitor's."""
     traitors = round(params.ppo.episodes_per_step * params.ppo.traitor_share)
     crews = params.ppo.episodes_per_step - traitors
-    return (Stage("all", range(HELD_OUT_START), ("traitor",) * traitors + ("crew",) * crews),)
+    return (Stage("all", training_ids(params.marooned), ("traitor",) * traitors + ("crew",) * crews),)
 
 
 def kind_of(task_id: int) -> str:
@@ -213,4 +218,5 @@ __all__ = [
     "practice",
     "slip",
     "standard_casting",
+    "training_ids",
 ]

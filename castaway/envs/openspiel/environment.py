@@ -26,7 +26,7 @@ from castaway.envs.openspiel.observation import Observation, messages, observe
 from castaway.envs.openspiel.opponents import Opponent, make_opponent, opponent_named
 from castaway.envs.openspiel.practice import AIMLESS, practice
 from castaway.envs.openspiel.slips import slip
-from castaway.envs.openspiel.tables import Tables, table_named
+from castaway.envs.openspiel.tables import tables_named
 from castaway.params import OpenSpielParams, Params
 
 SCRIPTED_SEAT = "random"
@@ -148,6 +148,15 @@ def make(params: OpenSpielParams) -> OpenSpielEnvironment:
     return OpenSpielEnvironment(tuple(dict.fromkeys([*EVALUATION_SEATS, *trained])))
 
 
+def training_ids(params: OpenSpielParams) -> Sequence[int]:
+    """Those of the games of all stages.
+
+    Raises:
+        CastawayError: a stage names a game or variant that there is not.
+    """
+    return tables_named(name for stage in params.stages for name in stage.games)
+
+
 def curriculum(params: Params) -> tuple[Stage, ...]:
     """The stages of the section `openspiel`.
 
@@ -157,7 +166,7 @@ def curriculum(params: Params) -> tuple[Stage, ...]:
     return tuple(
         Stage(
             stage.name,
-            Tables([table for name in stage.games for table in table_named(name)]),
+            tables_named(stage.games),
             tuple(stage.opponents),
             stage.threshold,
             stage.floor,
@@ -201,4 +210,5 @@ __all__ = [
     "make",
     "practice",
     "slip",
+    "training_ids",
 ]

@@ -97,3 +97,22 @@ def task_id_of(episode: Episode) -> int:
 def _demand_range(what: str, value: int, size: int) -> None:
     if not 0 <= value < size:
         raise ValueError(f"there is no {what} {value}: it is a number from 0 to {size - 1}")
+
+
+def explained(episode: Episode) -> str:
+    """What a task id says, in lines for people."""
+    game = episode.played
+    variant = game.variants[episode.variant]
+    seats = player_count(game, episode.variant)
+    held_out = f"held out (split {episode.split})" if episode.split else "training (split 0)"
+    lines = {
+        "task id": f"{task_id_of(episode)}, {held_out}",
+        "game": f"{game.name} ({episode.game}): {game.line}",
+        "variant": f"{variant.name} ({episode.variant})",
+        "parameters": ", ".join(f"{name}={value}" for name, value in variant.parameters.items()) or "the game's own",
+        "seat": f"{game.side(episode.seat)} ({episode.seat} of {seats}, counted from 0)",
+        "chance": f"seed {episode.chance}",
+        "opponents": f"seed {episode.opponent}; what they are, the seat of the episode says: random or mcts-N",
+        "base rate": f"a random player has success in {100 * variant.base_rate:.1f} % of such games against random ones",
+    }
+    return "\n".join(f"{name + ':':12}{text}" for name, text in lines.items())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import overload
 
 from castaway.envs.openspiel.catalogue import GAMES
@@ -51,12 +51,16 @@ class Tables(Sequence[int]):
         return episode.split == 0 and (episode.game, episode.variant) in self.tables and number < EPISODES
 
 
-def table_named(name: str) -> list[Table]:
-    """The table of `GAME VARIANT`, or all those of `GAME`.
+def tables_named(names: Iterable[str]) -> Tables:
+    """The tables of `GAME VARIANT`, or of `GAME` with all its variants.
 
     Raises:
         CastawayError: there is no such game or variant.
     """
+    return Tables([table for name in names for table in _named(name)])
+
+
+def _named(name: str) -> list[Table]:
     wanted, _, variant = name.partition(" ")
     for number, game in enumerate(GAMES):
         names = [one.name for one in game.variants]
