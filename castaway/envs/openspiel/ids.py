@@ -113,6 +113,6 @@ def explained(episode: Episode) -> str:
         "seat": f"{game.side(episode.seat)} ({episode.seat} of {seats}, counted from 0)",
         "chance": f"seed {episode.chance}",
         "opponents": f"seed {episode.opponent}; what they are, the seat of the episode says: random or mcts-N",
-        "base rate": f"a random player has success in {100 * variant.base_rate:.1f} % of such games against random ones",
+        "base rate": f"{100 * variant.base_rate:.1f} % success for a random player among random ones",
     }
     return "\n".join(f"{name + ':':12}{text}" for name, text in lines.items())

@@ -37,8 +37,10 @@ def liar(observation: Observation) -> list[Opinion]:
         """That the others have what the bid lacks; sixes are wild."""
         count, face = (int(part) for part in bid.split("-"))
         lacking = count - sum(int(die) in (face, 6) for die in dice)
+        if lacking <= 0:
+            return 1.0
         odds = 1 / 6 if face == 6 else 1 / 3
-        return sum(comb(unseen, k) * odds**k * (1 - odds) ** (unseen - k) for k in range(max(lacking, 0), unseen + 1))
+        return sum(comb(unseen, k) * odds**k * (1 - odds) ** (unseen - k) for k in range(lacking, unseen + 1))
 
     def opinion(rank: int, name: str) -> Opinion:
         if name == "Liar":
@@ -62,6 +64,10 @@ def goofspiel(observation: Observation) -> list[Opinion]:
     ]
 
 
+_WORTH_KEEPING = 20
+"""In pig: from here on a roll loses more, one time in six, than it brings in the others."""
+
+
 def pig(observation: Observation) -> list[Opinion]:
     """Keep what is worth keeping or wins; roll on for less, and while the other is about to win."""
     parameters = observation.game.variants[observation.variant].parameters
@@ -75,9 +81,10 @@ def pig(observation: Observation) -> list[Opinion]:
     elif target - best <= 6:
         stop, why = False, "late"
     else:
-        stop = turn >= min(20, max(6, target // 3))
+        stop = turn >= _WORTH_KEEPING
         why = "enough" if stop else "more"
-    return [Opinion(not stop, why if not stop else "risk"), Opinion(stop, why if stop else "early")]
+    found = {"roll": Opinion(not stop, "risk" if stop else why), "stop": Opinion(stop, why if stop else "early")}
+    return [found[name] for name in observation.moves]
 
 
 def blackjack(observation: Observation) -> list[Opinion]:

@@ -45,6 +45,20 @@ def test_every_game_is_played_to_its_end_and_the_same_again(game: int, variant: 
 
 
 @pytest.mark.parametrize("game", range(len(GAMES)))
+def test_a_random_typist_plays_two_hundred_episodes_of_every_game(game: int) -> None:
+    environment, random = OpenSpielEnvironment(), Random(game)
+    for number in range(200):
+        environment.reset(game + len(GAMES) * number, "random")
+        assert environment.prompts()[0].observation.game is GAMES[game]
+        while not environment.done:
+            (prompt,) = environment.prompts()
+            typed = random.choice(environment.rules.legal_actions(prompt.observation))
+            assert environment.rules.refusal(prompt.observation, typed) is None
+            assert environment.step({"player": typed})["player"] <= 1.0
+        assert environment.outcome().ending.startswith(GAMES[game].name)
+
+
+@pytest.mark.parametrize("game", range(len(GAMES)))
 def test_every_game_keeps_the_contract(game: int) -> None:
     check_environment(OpenSpielEnvironment, range(game, game + 4 * len(GAMES), len(GAMES)))
 
