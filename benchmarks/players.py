@@ -3,7 +3,7 @@
     python -m benchmarks.players --episodes 200 --seats random mcts-10
     python -m benchmarks.players --games tic_tac_toe "connect_four 4x5"
 
-`random` draws a number of the menu, `idle` types what is not legal, `first` types 1 whatever comes.
+`random` draws a number of the menu, `idle` types what is not legal, `first` and `last` choose by place alone.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ PLAYERS: dict[str, Player] = {
     "random": lambda prompt, random: str(random.randrange(len(prompt.observation.moves)) + 1),
     "idle": lambda prompt, random: "",
     "first": lambda prompt, random: "1",
+    "last": lambda prompt, random: str(len(prompt.observation.moves)),
     "expert": lambda prompt, random: expert(prompt).action,
 }
 

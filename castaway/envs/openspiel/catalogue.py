@@ -158,6 +158,7 @@ GAMES: tuple[Game, ...] = (
         ),
         ("Black, X", "White, O"),
         open=True,
+        dense=True,
     ),
     Game(
         "othello",

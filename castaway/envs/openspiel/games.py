@@ -11,12 +11,15 @@ above do not show the second mover what the first has chosen.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
 import pyspiel
+
+_CELLS = re.compile("[.+xoXO]{2,}")
 
 Parameter = int | float | bool | str
 Shows = Literal["observation", "information"]
@@ -52,7 +55,7 @@ class Game:
     open: bool = False
     """Whether nothing is hidden and nothing is left to chance: the moves so far are then everybody's knowledge."""
     dense: bool = False
-    """Whether OpenSpiel writes the cells of a row without blanks. They are parted: one cell, one word."""
+    """Whether OpenSpiel writes the cells of a row without blanks. They are parted: one cell, one word, " x"."""
 
     def side(self, seat: int) -> str:
         """Whom the player in a seat plays, in the words of the game's own text."""
@@ -61,8 +64,10 @@ class Game:
     def text(self, state: Any, seat: int) -> str:
         """The state as the player in a seat may see it."""
         shown = state.observation_string if self.shows == "observation" else state.information_state_string
-        lines = str(shown(seat)).replace("][", "]\n[").strip("\n").splitlines()
-        return "\n".join((" ".join(line) if self.dense else line).rstrip() for line in lines)
+        text = str(shown(seat)).replace("][", "]\n[").strip("\n")
+        if self.dense:
+            text = _CELLS.sub(lambda cells: f" {' '.join(cells.group())}", text)
+        return "\n".join(line.rstrip() for line in text.splitlines())
 
     def result(self, returns: Sequence[float], seat: int, most: float) -> float:
         """How well a seat did, from 0 to 1; one half is a draw.
