@@ -17,6 +17,7 @@ import torch
 import transformers
 
 from benchmarks.environments import environment_table
+from benchmarks.games import games_table
 from benchmarks.growth import growth_tables
 from benchmarks.ppo_step import PEER, step_table
 from benchmarks.rollouts import rollout_table
@@ -42,6 +43,7 @@ def main() -> None:
     parts = [
         f"# Benchmarks\n\nWritten by `make bench`.\n\n{machine()}",
         f"## The games\n\n{environment_table(seconds=0.2 if quick else 5.0)}",
+        f"## OpenSpiel's games\n\n{games_table(seconds=0.02 if quick else 1.0)}",
         f"## Rollouts\n\n{rollout_table(params, episodes=2 if quick else 64, rounds=rounds)}",
     ]
     if PEER.is_dir():

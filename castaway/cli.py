@@ -78,10 +78,10 @@ def results(
     from castaway.report import task_report
 
     folders = [root / "data" / task / "metrics" for task in TASKS]
-    seats = {task: task_module(task).EVALUATION_SEATS[0] for task in TASKS}
     built = {folder.parent.name: folder for folder in folders if (folder / "evaluate.json").is_file()}
     if not built:
         raise CastawayError(f"there is no data/TASK/metrics/evaluate.json in {root.resolve()}; `dvc repro` builds it")
+    seats = {task: task_module(task).EVALUATION_SEATS[0] for task in built}
     show(
         "\n\n".join(f"### {task}\n\n{task_report(folder, seats[task])}" for task, folder in built.items()),
         "results",
@@ -95,6 +95,17 @@ def episode(path: Annotated[Path, typer.Argument(help="A .jsonl file in data/TAS
     from castaway.transcript import episode_text, read_episode
 
     typer.echo(episode_text(read_episode(path)))
+
+
+@app.command()
+def task(task_id: Annotated[int, typer.Argument(help="An id of the task openspiel.")]) -> None:
+    """Explain a task id of the openspiel task: the game, its variant, the seat and the seeds."""
+    from castaway.envs.openspiel.ids import episode_of, explained
+
+    try:
+        typer.echo(explained(episode_of(task_id)))
+    except ValueError as error:
+        raise CastawayError(str(error)) from None
 
 
 @app.command()

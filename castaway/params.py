@@ -23,7 +23,7 @@ Positive = Annotated[float, Field(gt=0)]
 NonNegative = Annotated[float, Field(ge=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 
-TaskName = Literal["marooned"]
+TaskName = Literal["marooned", "openspiel"]
 
 
 class Section(BaseModel):
@@ -82,6 +82,40 @@ class MaroonedParams(Section):
 
     scenario: Literal["skiff", "classic"]
     rendering: Literal["compact", "full"]
+
+
+class OpenSpielStageParams(Section):
+    """A stage of the curriculum of the `openspiel` task."""
+
+    name: Annotated[str, Field(min_length=1)]
+    games: Annotated[list[str], Field(min_length=1)]
+    """A game with one of its variants, `connect_four 4x5`, or with all of them, `connect_four`."""
+    opponents: Annotated[list[Annotated[str, Field(pattern=r"^(random|mcts-[1-9]\d*)$")]], Field(min_length=1)]
+    """Whom they are played against, in turn: `random`, or `mcts-N`, a tree search of N simulations a move."""
+    threshold: Fraction
+    """Share of successes from which the next stage is played."""
+    floor: Fraction
+    """Share of successes under which the stage before is played again."""
+    window: PositiveInteger
+    """Episodes in a row over which the share is taken."""
+
+
+class OpenSpielParams(Section):
+    """The games of the `openspiel` task."""
+
+    stages: Annotated[list[OpenSpielStageParams], Field(min_length=1)]
+    """What is played in training, easy games and opponents first."""
+
+
+class ReplayParams(Section):
+    """Failed episodes that are played again, of any task."""
+
+    share: Fraction
+    """Share of the draws that are replays."""
+    capacity: PositiveInteger
+    """At most so many failures are kept; the oldest makes room."""
+    mastery: PositiveInteger
+    """Successes in a row after which an episode is not played again."""
 
 
 class TeacherParams(Section):
@@ -291,6 +325,8 @@ class Params(Section):
     """Torch threads; results are reproducible to the byte for a given number."""
     base: BaseParams
     marooned: MaroonedParams
+    openspiel: OpenSpielParams
+    replay: ReplayParams
     teacher: TeacherParams
     dataset: DatasetParams
     sft: SftParams

@@ -17,7 +17,7 @@ from statistics import mean
 from typing import Any
 
 from castaway.datasets import Demonstration, balanced_pairs, play_scripted, write_rows
-from castaway.envs.base import HELD_OUT_START, block_of
+from castaway.envs.base import HELD_OUT_START, block_of, ids_in_a_row
 from castaway.envs.registry import make_environment, task_module
 from castaway.models.policy import load_tokenizer
 from castaway.models.tokens import prompt_tokens, reply_tokens
@@ -33,13 +33,14 @@ def run(context: Context) -> dict[str, Any]:
     module = task_module(context.task)
     environment = make_environment(context.params, context.task)
     random = Random(context.params.seed)
+    played, seat = module.training_ids(getattr(context.params, context.task)), module.SCRIPTED_SEAT
 
     def ordinary(stream: Random) -> Callable[..., Any]:
         return module.demonstrator(stream, params.carelessness)
 
     # Demonstrations: some turns of many episodes.
     start = FIRST_ID + block_of(context.params.seed)
-    turns = play_scripted(environment, range(start, start + params.episodes), ordinary)
+    turns = play_scripted(environment, seat, ids_in_a_row(played, start, params.episodes), ordinary)
     drawn = random.sample(turns, min(params.demonstrations, len(turns)))
     demonstrations = [Demonstration(prompt.messages, str(reply), prompt.role) for prompt, reply in drawn]
     write_rows(context.output / "demonstrations.jsonl", demonstrations)
@@ -47,7 +48,7 @@ def run(context: Context) -> dict[str, Any]:
     # Preference pairs: the same situations with a competent player's action; held-out ones from other episodes.
     other = 2 * FIRST_ID + block_of(context.params.seed)
     share = max(1, params.episodes * params.held_out_pairs // params.pairs)
-    held_out_turns = play_scripted(environment, range(other, other + share), ordinary)
+    held_out_turns = play_scripted(environment, seat, ids_in_a_row(played, other, share), ordinary)
     situations = [(prompt, module.expert(prompt)) for prompt, _ in turns]
     held_out = [(prompt, module.expert(prompt)) for prompt, _ in held_out_turns]
     # Hard pairs are learned from; what is measured is drawn as it comes.

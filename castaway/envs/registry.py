@@ -3,7 +3,11 @@
 - `make(section)`: a `TextEnvironment` by the task's section of the parameters;
 - `expert(prompt)`: a competent player's `Reply`, and `demonstrator(random, carelessness)`: an ordinary player;
 - `AIMLESS`: a reasoning that says nothing;
+- `SCRIPTED_SEAT`: the seat whose turns scripted text and demonstrations are made of;
 - `EVALUATION_SEATS`: the seats that a policy is evaluated in, the main one first;
+- `training_ids(section)`: the training ids of what a policy is trained in;
+- `curriculum(params)`: what is played in training, as `Stage`s, easy ones first;
+- `kind_of(task_id)`: what kind of episode an id is, in a word, for figures by kind;
 - `practice(observation, random, count)` and `slip(reply, random)`: text for pretraining the tiny base model.
 """
 
@@ -15,7 +19,7 @@ from typing import Any
 from castaway.envs.base import TextEnvironment
 from castaway.params import Params
 
-TASKS = ("marooned",)
+TASKS = ("marooned", "openspiel")
 """Every task there is."""
 
 
