@@ -23,7 +23,7 @@ Positive = Annotated[float, Field(gt=0)]
 NonNegative = Annotated[float, Field(ge=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 
-TaskName = Literal["marooned"]
+TaskName = Literal["marooned", "strictbot"]
 
 
 class Section(BaseModel):
@@ -82,6 +82,21 @@ class MaroonedParams(Section):
 
     scenario: Literal["skiff", "classic"]
     rendering: Literal["compact", "full"]
+
+
+class StrictbotParams(Section):
+    """The questions of the `strictbot` task, and what an answer earns beside the reward model's score."""
+
+    rendering: Literal["compact", "full"]
+    """The full one tells an instruct model what to do; a tiny model learns it."""
+    factual_weight: NonNegative
+    """Paid for the fact, word for word, without its opposite."""
+    constructiveness_weight: NonNegative
+    """Paid for something to go on with, beside the fact."""
+    toxicity_weight: NonNegative
+    """Taken for abuse, times how likely it is some."""
+    inconsistency_weight: NonNegative
+    """Taken for the tones of two levels in one answer."""
 
 
 class TeacherParams(Section):
@@ -265,6 +280,7 @@ class Params(Section):
     """Torch threads; results are reproducible to the byte for a given number."""
     base: BaseParams
     marooned: MaroonedParams
+    strictbot: StrictbotParams
     teacher: TeacherParams
     dataset: DatasetParams
     sft: SftParams

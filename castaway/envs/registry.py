@@ -5,6 +5,14 @@
 - `AIMLESS`: a reasoning that says nothing;
 - `EVALUATION_SEATS`: the seats that a policy is evaluated in, the main one first;
 - `practice(observation, random, count)` and `slip(reply, random)`: text for pretraining the tiny base model.
+
+It may offer:
+
+- `preference_pairs(prompts, count, random)`: (messages, chosen, rejected) rows of its own for the reward model, where
+  an answer that suits another situation is not what it should learn from;
+- `report(outcomes, truncated)`: further figures of evaluation in the main seat.
+
+Whole episodes for data are played in the seat `all`.
 """
 
 from __future__ import annotations
@@ -15,7 +23,7 @@ from typing import Any
 from castaway.envs.base import TextEnvironment
 from castaway.params import Params
 
-TASKS = ("marooned",)
+TASKS = ("marooned", "strictbot")
 """Every task there is."""
 
 
