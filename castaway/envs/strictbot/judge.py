@@ -12,28 +12,44 @@ from functools import cache
 from itertools import product
 from typing import Any
 
-from castaway.envs.strictbot.answers import without
+from castaway.envs.strictbot.answers import without, words
 from castaway.envs.strictbot.bank import questions, read, share_of
 
-SURE = 0.55
+SURE = 0.5
 """Least probability of a level that counts as produced."""
+FACTS_EACH = 5
+"""Times that each opening is learned with each ending, around a fact or none."""
 
 
 def produced_levels(answers: Sequence[tuple[str, str]]) -> list[int]:
-    """The level of each (answer, fact), 0 for none; the fact's own words do not count."""
-    around = [without(answer, fact) for answer, fact in answers]
-    # Where nothing stands around the fact there is no tone to read.
-    probabilities = _classifier().predict_proba(around)
-    return [
-        int(row.argmax()) + 1 if words and row.max() >= SURE else 0
-        for words, row in zip(around, probabilities, strict=True)
-    ]
+    """The level of each (answer, fact), 0 for none.
+
+    The fact's own words do not count. What stands before it and what stands after it are read together and by
+    themselves: where they are of different levels, the answer has none.
+    """
+    parts = [_around(answer, fact) for answer, fact in answers]
+    levels = _levels([text for before, after in parts for text in (f"{before} {after}".strip(), before, after)])
+    found = zip(levels[::3], levels[1::3], levels[2::3], strict=True)
+    return [0 if before and after and before != after else both for both, before, after in found]
+
+
+def _around(answer: str, fact: str) -> tuple[str, str]:
+    """The words before the fact and those after it; without the fact all are before it."""
+    before, _, after = f" {' '.join(words(answer))} ".partition(f" {' '.join(words(fact))} ")
+    return before.strip(), without(after, fact)
+
+
+def _levels(texts: Sequence[str]) -> list[int]:
+    """The level that the classifier is sure of; an empty text has no tone."""
+    classifier = _classifier()
+    rows = zip(texts, classifier.predict_proba(texts), strict=True)
+    return [int(classifier.classes_[row.argmax()]) if text and row.max() >= SURE else 0 for text, row in rows]
 
 
 def examination() -> float:
     """Share of the judge's own held-out answers whose level it finds."""
     texts, levels = _answers(held_out=True)
-    found = produced_levels([(text, "") for text in texts])
+    found = _levels(texts)
     return sum(one == other for one, other in zip(found, levels, strict=True)) / len(levels)
 
 
@@ -55,11 +71,11 @@ def _answers(held_out: bool) -> tuple[list[str], list[int]]:
     texts, levels = [], []
     for level, parts in read("judge").items():
         openings, endings = (_part(parts[name], held_out) for name in ("openings", "endings"))
-        for number, (opening, ending) in enumerate(product([*openings, ""], [*endings, ""])):
-            if opening or ending:
-                fact = facts[number * 37 % len(facts)] if number % 3 else ""
-                texts.append(without(f"{opening} {fact} {ending}"))
-                levels.append(level)
+        lines = [(opening, ending) for opening, ending in product([*openings, ""], [*endings, ""]) if opening or ending]
+        for number, (opening, ending) in enumerate(lines * FACTS_EACH):
+            fact = facts[number * 37 % len(facts)] if number % 3 else ""
+            texts.append(without(f"{opening} {fact} {ending}"))
+            levels.append(level)
     return texts, levels
 
 

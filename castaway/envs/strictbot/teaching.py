@@ -35,9 +35,7 @@ class StrictbotRules:
         return (IDLE, *(proper(level, observation.fact) for level in LEVELS))
 
     def repair(self, observation: Observation, text: str) -> str:
-        """A legal answer as it stands; instead of any other, the one that the question deserves."""
-        if self.refusal(observation, text) is None:
-            return text
+        """Whatever was written: the answer that the question deserves."""
         return proper(_question(observation).level, observation.fact)
 
     def reason(self, observation: Observation, action: str) -> str:

@@ -9,7 +9,7 @@ from castaway.envs.strictbot.question import Question
 from castaway.envs.strictbot.reward.constructiveness import constructiveness
 from castaway.envs.strictbot.reward.factual import factual
 from castaway.envs.strictbot.reward.tone import inconsistency
-from castaway.envs.strictbot.reward.toxicity import toxicity
+from castaway.envs.strictbot.reward.toxicity import charged
 from castaway.params import StrictbotParams
 
 
@@ -18,7 +18,7 @@ def terms(answer: str, question: Question) -> dict[str, float]:
     return {
         "factual": factual(answer, question.fact, question.false),
         "constructiveness": constructiveness(answer, question.fact),
-        "toxicity": toxicity(answer),
+        "toxicity": charged(answer),
         "inconsistency": inconsistency(answer, question.fact, question.false),
     }
 
