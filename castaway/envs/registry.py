@@ -10,7 +10,8 @@ It may offer:
 
 - `preference_pairs(prompts, count, random)`: (messages, chosen, rejected) rows of its own for the reward model, where
   an answer that suits another situation is not what it should learn from;
-- `report(outcomes, truncated)`: further figures of evaluation in the main seat.
+- `report(outcomes, truncated)`: further figures of evaluation in the main seat;
+- `chat_messages(line)`, a prompt for what somebody typed, and `chat_remark(messages, answer)` on what was answered.
 
 Whole episodes for data are played in the seat `all`.
 """

@@ -42,6 +42,12 @@ def proper(level: int, fact: str) -> str:
     return found[drawn(fact, len(found))]
 
 
+@cache
+def frame_words() -> frozenset[str]:
+    """Every word that openings and endings are made of."""
+    return frozenset(word for found in _frames().values() for part in found for line in part for word in words(line))
+
+
 def _joined(*parts: str) -> str:
     return " ".join(part for part in parts if part)
 
@@ -67,6 +73,11 @@ def times(text: str, sentence: str) -> int:
 def openings_in(text: str) -> int:
     """How many openings a text has: more than one make more than one answer."""
     return sum(times(text, opening) for openings, _ in _frames().values() for opening in openings)
+
+
+def statements_in(text: str) -> int:
+    """How often a text says what something is."""
+    return times(text, "it is")
 
 
 def without(text: str, *sentences: str) -> str:

@@ -24,7 +24,7 @@ from zlib import crc32
 from ruamel.yaml import YAML
 
 from castaway.envs.base import is_held_out
-from castaway.envs.strictbot.numbers import Row, number_topics
+from castaway.envs.strictbot.numbers import number_topics
 from castaway.envs.strictbot.question import Form, Kind, Question
 
 Share = Literal["train", "validation", "held_out"]
@@ -84,25 +84,32 @@ def _some(rows: Sequence[Any]) -> list[Any]:
     return sorted(rows, key=lambda row: crc32(str(row).encode()))[:MOST_SUBJECTS]
 
 
+def _known(value: str) -> str:
+    """What is known, as it is shown and as an answer says it."""
+    return f"it is {value}"
+
+
 def _relations() -> Iterator[Question]:
     """Subjects with one right value: claimed wrongly, claimed rightly, and asked for."""
     topics = dict(number_topics())
     for family, topic in read("tables").items():
         rows = [(str(subject), str(value)) for subject, value in topic["values"].items()]
-        topics[family] = (topic["fact"], topic["open"], rows)
-    for family, (fact, open_question, rows) in topics.items():
+        topics[family] = (topic["claim"], topic["open"], rows)
+    for family, (claim, open_question, rows) in topics.items():
         for subject, value in _some(rows):
-            so = fact.format(subject=subject, value=value)
-            not_so = fact.format(subject=subject, value=_other(rows, subject, value))
-            yield Question(not_so, so, not_so, "factual error", "check", family, subject)
-            yield Question(so, so, not_so, "good question", "check", family, subject)
-            yield Question(open_question.format(subject=subject), so, not_so, "good question", "open", family, subject)
+            other = _other(sorted({value for _, value in rows}), value, subject)
+            fact, false = _known(value), _known(other)
+            right, wrong = (claim.format(subject=subject, value=one) for one in (value, other))
+            asked = open_question.format(subject=subject)
+            yield Question(wrong, fact, false, "factual error", "check", family, subject)
+            yield Question(right, fact, false, "good question", "check", family, subject)
+            yield Question(asked, fact, false, "good question", "open", family, subject)
 
 
-def _other(rows: Sequence[Row], subject: str, value: str) -> str:
+def _other(values: Sequence[str], value: str, subject: str) -> str:
     """A wrong value: another subject's."""
-    values = sorted({other for _, other in rows} - {value})
-    return values[drawn(f"{subject} {value}", len(values))]
+    others = [other for other in values if other != value]
+    return others[drawn(f"{subject} {value}", len(others))]
 
 
 def _fillings(fill: Sequence[Sequence[Any]]) -> list[tuple[str, ...]]:
@@ -117,39 +124,37 @@ def _fillings(fill: Sequence[Sequence[Any]]) -> list[tuple[str, ...]]:
 def _beliefs() -> Iterator[Question]:
     """What many believe, and the same with what is so in its place."""
     for family, topic in read("beliefs").items():
-        if "pairs" in topic:
-            pairs = [(so, believed, so) for so, believed in topic["pairs"]]
-        else:
-            rows = _fillings(topic["fill"])
-            pairs = [(topic["so"].format(*row), topic["believed"].format(*row), " ".join(row)) for row in rows]
-        for so, believed, subject in pairs:
-            yield Question(believed, so, believed, "misconception", "belief", family, subject)
-            yield Question(so, so, believed, "good question", "belief", family, subject)
+        cases = [tuple(map(str, case)) for case in topic.get("cases", [])]
+        for row in _fillings(topic["fill"]) if "fill" in topic else []:
+            cases.append(tuple(str(topic[name]).format(*row) for name in ("claim", "so", "believed")))
+        for claim, so, believed in cases:
+            fact, false = _known(so), _known(believed)
+            yield Question(f"{claim} {believed}", fact, false, "misconception", "belief", family, claim)
+            yield Question(f"{claim} {so}", fact, false, "good question", "belief", family, claim)
 
 
 def _logic() -> Iterator[Question]:
     """Conclusions that do not follow, and where there is one, the one from like words that does."""
     for family, topic in read("logic").items():
         for row in _fillings(topic["fill"]):
-            poor, may, must = (topic[name].format(*row) for name in ("poor", "may", "must"))
-            yield Question(poor, may, must, "poor logic", "conclusion", family, " ".join(row))
+            subject, may = " ".join(row), topic["may"].format(*row)
+            fact, false = _known(f"perhaps {may}"), _known("surely so")
+            yield Question(topic["poor"].format(*row), fact, false, "poor logic", "conclusion", family, subject)
             if "sound" in topic:
-                sound, follows, denied = (topic[name].format(*row) for name in ("sound", "follows", "denied"))
-                yield Question(sound, follows, denied, "good question", "conclusion", family, " ".join(row))
+                asked, follows = topic["sound"].format(*row), topic["follows"].format(*row)
+                fact, false = _known(f"surely {follows}"), _known("perhaps not so")
+                yield Question(asked, fact, false, "good question", "conclusion", family, subject)
 
 
 def _trivial() -> Iterator[Question]:
-    """Questions that hold their own answer; a false answer has another filler at its end."""
+    """Questions that hold their own answer."""
     for family, topic in read("trivial").items():
-        rows = _fillings(topic["fill"])
-        values = sorted({row[topic["value"]] for row in rows})
+        rows, place = _fillings(topic["fill"]), topic["value"]
+        values = sorted({row[place] for row in rows})
         for row in rows:
-            value = row[topic["value"]]
-            others = [other for other in values if other != value]
-            so = topic["fact"].format(*row)
-            wrong = others[drawn(so, len(others))]
-            not_so = wrong.join(so.rsplit(value, 1))
-            yield Question(topic["asked"].format(*row), so, not_so, "trivial", "open", family, " ".join(row))
+            asked, subject = topic["asked"].format(*row), " ".join(row)
+            fact, false = _known(row[place]), _known(_other(values, row[place], subject))
+            yield Question(asked, fact, false, "trivial", "open", family, subject)
 
 
 # The split, and what an id draws -------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from castaway.chat import Reply
 from castaway.envs.base import Outcome, Prompt, TextEnvironment
 from castaway.envs.strictbot.answers import LEVELS, proper, write
 from castaway.envs.strictbot.bank import ORDER, find, question_for
+from castaway.envs.strictbot.chatting import chat_messages, chat_remark
 from castaway.envs.strictbot.judge import produced_levels
 from castaway.envs.strictbot.observation import Observation, messages
 from castaway.envs.strictbot.pairs import pair_group, preference_pairs
@@ -150,6 +151,8 @@ __all__ = [
     "EVALUATION_SEATS",
     "LEVELS",
     "StrictbotEnvironment",
+    "chat_messages",
+    "chat_remark",
     "demonstrator",
     "expert",
     "make",

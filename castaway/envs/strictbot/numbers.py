@@ -7,7 +7,7 @@ from itertools import pairwise
 
 Row = tuple[str, str]
 Topic = tuple[str, str, list[Row]]
-"""Fact and open question, as in bank/tables.yaml, and the rows."""
+"""Claim and open question, as in bank/tables.yaml, and the rows."""
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 UNITS = {
@@ -47,9 +47,11 @@ def number_topics() -> dict[str, Topic]:
     }
     for small_unit, (large_unit, factor, counts) in UNITS.items():
         rows = [(f"{n} {large_unit}", str(factor * n)) for n in counts]
-        fact = f"the number of {small_unit} in {{subject}} is {{value}}"
-        topics[small_unit] = (fact, f"how many {small_unit} are in {{subject}}", rows)
-    clock = [(f"{n} hours past {hour}", str((hour + n - 1) % 12 + 1)) for hour in range(1, 13) for n in range(2, 9)]
+        claim = f"the number of {small_unit} in {{subject}} is {{value}}"
+        topics[small_unit] = (claim, f"how many {small_unit} are in {{subject}}", rows)
+    clock = [
+        (f"{n} hours past {hour}", str((hour + n - 1) % 12 + 1)) for hour in range(2, 13) for n in range(2, hour + 1)
+    ]
     topics["clock"] = ("the hour of {subject} is {value}", "which hour is {subject} on a clock of 12 hours", clock)
     after = list(pairwise(LETTERS))
     topics["letter_after"] = ("the letter after {subject} is {value}", "which letter comes after {subject}", after)

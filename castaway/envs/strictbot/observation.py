@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from castaway.envs.base import Message
@@ -13,10 +14,13 @@ SYSTEM = {
         "error firmly, challenge poor reasoning and what answers itself, help with a good question. Never insult. "
         "Answer with two lines and nothing else:\n"
         "REASONING: the kind of question: factual error, misconception, poor logic, trivial or good question\n"
-        "ACTION: one sentence that contains what is known, word for word"
+        "ACTION: one sentence that says what is known, word for word"
     ),
 }
 """Who the reader is, by rendering."""
+
+
+ASKED, END, KNOWN = "asked ", " ?", "known "
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,15 @@ class Observation:
 
 
 def messages(observation: Observation, rendering: str) -> tuple[Message, ...]:
-    """The prompt. No mark touches a word: a small model reads `Madrid` and `Madrid?` as two words."""
-    shown = f"known {observation.fact}\nasked {observation.asked} ?"
+    """The prompt. No mark touches a word: a small model reads `Madrid` and `Madrid?` as two words.
+
+    What is known stands at the end: it learns to look at a place long before it learns to search.
+    """
+    shown = f"{ASKED}{observation.asked}{END}\n{KNOWN}{observation.fact}"
     return ({"role": "system", "content": SYSTEM[rendering]}, {"role": "user", "content": shown})
+
+
+def read_back(shown: Sequence[Message]) -> Observation:
+    """What a prompt was made of."""
+    asked, known = shown[-1]["content"].split("\n")
+    return Observation(asked.removeprefix(ASKED).removesuffix(END), known.removeprefix(KNOWN))

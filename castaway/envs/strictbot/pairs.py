@@ -5,8 +5,8 @@ Three sorts, each balanced within a group of pairs:
 - level: two questions that deserve different levels, each with both answers around its own fact; what is chosen for
   the one is rejected for the other;
 - curt: with the same two questions, right and full over right and curt, and right and curt over wrong and full;
-- fact: two facts of a family with their values exchanged, and two questions with each other's facts; what is true of
-  the one is false of the other.
+- fact: two questions, of one family (value) or of any (topic), with each other's facts: what is true of the one is
+  false of the other.
 
 Both answers of a pair bear the same reasoning, a kind drawn at random or none: it is not what is judged.
 """
@@ -20,6 +20,7 @@ from castaway.chat import Reply
 from castaway.envs.base import Message, Prompt
 from castaway.envs.strictbot.answers import curt, write
 from castaway.envs.strictbot.bank import find, reserved
+from castaway.envs.strictbot.observation import read_back
 from castaway.envs.strictbot.question import LEVELS, Question
 
 Row = tuple[tuple[Message, ...], str, str]
@@ -35,7 +36,7 @@ def preference_pairs(prompts: Sequence[Prompt], count: int, random: Random) -> l
     for prompt, question in asked:
         if question.form == "check":
             by_family.setdefault(question.family, []).append((prompt, question))
-    relations = [found for found in by_family.values() if len({_value(q.fact) for _, q in found}) > 1]
+    relations = [found for found in by_family.values() if len({question.fact for _, question in found}) > 1]
     rows: list[Row] = []
     number = 0
     while True:
@@ -77,12 +78,10 @@ def _group(sort: str, asked: Sequence[tuple[Prompt, Question]], random: Random) 
 
 def _value_group(found: Sequence[tuple[Prompt, Question]], random: Random) -> Group:
     """Two facts of a family, true and with each other's value, in an answer of the same level."""
-    (one, first), (other, second) = _two(found, random, lambda a, b: _value(a.fact) != _value(b.fact))
+    (one, first), (other, second) = _two(found, random, lambda a, b: a.fact != b.fact)
     frames, level = random.randrange(2**31), random.choice([first.level, second.level])
     for prompt, question, elsewhere in ((one, first, second), (other, second, first)):
-        stem = question.fact.rsplit(" is ", 1)[0]
-        false = f"{stem} is {_value(elsewhere.fact)}"
-        yield prompt, write(level, question.fact, Random(frames)), write(level, false, Random(frames))
+        yield prompt, write(level, question.fact, Random(frames)), write(level, elsewhere.fact, Random(frames))
 
 
 def _two(
@@ -95,13 +94,8 @@ def _two(
             return two
 
 
-def _value(fact: str) -> str:
-    """What a relation's fact ends in."""
-    return fact.rsplit(" is ", 1)[1]
-
-
 def pair_group(messages: Sequence[Message]) -> dict[str, str]:
     """What a report sorts a pair by: the kind and the family of its question, and whether training drew the family."""
-    known, asked = messages[-1]["content"].split("\n")
-    question = find(asked.removeprefix("asked ").removesuffix(" ?"), known.removeprefix("known "))
+    shown = read_back(messages)
+    question = find(shown.asked, shown.fact)
     return {"kind": question.kind, "family": question.family, "families": "new" if reserved(question) else "known"}

@@ -26,9 +26,9 @@ class Question:
     asked: str
     """The text, without the mark at its end."""
     fact: str
-    """What is so, shown to who answers; a right answer contains it, word for word."""
+    """What is known, shown to who answers; a right answer contains it, word for word."""
     false: str
-    """A sentence of the same form that is not so."""
+    """The same with what is not so."""
     kind: Kind
     form: Form
     """What sort of sentence it is; each form has good questions and others."""

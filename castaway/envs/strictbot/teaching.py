@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from castaway.envs.base import Refusal
-from castaway.envs.strictbot.answers import LEVELS, openings_in, proper, read_level, says, times, words
+from castaway.envs.strictbot.answers import LEVELS, openings_in, proper, read_level, says, statements_in, words
 from castaway.envs.strictbot.bank import find
 from castaway.envs.strictbot.observation import Observation
 from castaway.envs.strictbot.question import NAMES, Question
@@ -24,7 +24,7 @@ class StrictbotRules:
             return Refusal("form", "An answer is a line of plain words.")
         if len(said) > MOST_WORDS or len(action) > MOST_CHARACTERS:
             return Refusal("form", f"An answer has at most {MOST_WORDS} words and {MOST_CHARACTERS} characters.")
-        if openings_in(action) > 1 or times(action, observation.fact) > 1:
+        if openings_in(action) > 1 or statements_in(action) > 1:
             return Refusal("situation", "That is more than one answer to one question.")
         if abusive(action):
             return Refusal("role", "A tutor does not insult.")

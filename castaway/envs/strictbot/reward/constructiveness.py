@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from castaway.envs.strictbot.answers import says, without
 
-ACTS = frozenset(
-    ("ask", "check", "change", "consider", "correct", "explain", "find", "follow", "follows", "look", "repeat")
-    + ("think", "welcome")
-)
+WORDS = "ask check change consider correct explain find follow follows look repeat think welcome"
+ACTS = frozenset(WORDS.split(" "))
 """What a good tutor asks somebody to do, or offers."""
 FEWEST, MOST = 4, 16
 """Words around the fact."""

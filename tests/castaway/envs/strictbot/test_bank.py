@@ -111,15 +111,15 @@ def test_the_level_of_an_answer_can_be_read_off_it(level: int) -> None:
 
 
 def test_sums_are_right() -> None:
-    """Arithmetic is worked out again from the words of the facts."""
+    """Arithmetic is worked out again from the words of the questions."""
     work = {"sum": int.__add__, "difference": int.__sub__, "product": int.__mul__, "remainder": int.__mod__}
     checked = 0
     for question in questions():
-        if question.family in work:
-            numbers = [int(word) for word in words(question.fact) if word.isdigit()]
-            assert work[question.family](numbers[0], numbers[1]) == numbers[2], question.fact
+        if question.family in work and question.form == "open":
+            one, other = (int(word) for word in words(question.asked) if word.isdigit())
+            assert question.fact == f"it is {work[question.family](one, other)}", question.asked
             checked += 1
-    assert checked > 500
+    assert checked > 300
 
 
 def test_a_question_is_found_by_what_is_shown() -> None:

@@ -11,11 +11,11 @@ from castaway.chat import Reply, parse_reply
 from castaway.datasets import Pair
 from castaway.envs.base import HELD_OUT_START, Outcome, Prompt
 from castaway.envs.checker import check_environment
-from castaway.envs.strictbot.answers import without, write
+from castaway.envs.strictbot.answers import says, without, words, write
 from castaway.envs.strictbot.bank import find
 from castaway.envs.strictbot.environment import StrictbotEnvironment, demonstrator, slip
 from castaway.envs.strictbot.judge import produced_levels
-from castaway.envs.strictbot.observation import Observation
+from castaway.envs.strictbot.observation import Observation, read_back
 from castaway.envs.strictbot.pairs import pair_group, preference_pairs
 from castaway.envs.strictbot.report import families, new_families, report
 from castaway.envs.strictbot.teaching import IDLE, StrictbotRules
@@ -71,7 +71,8 @@ def test_the_teacher_corrects_to_the_level_that_is_deserved() -> None:
         ("?!", "form"),
         ("word " * 40, "form"),
         ("two\nlines", "form"),
-        ("gladly: this and think again: that", "situation"),
+        ("gladly, this and think again, that", "situation"),
+        ("it is Madrid or it is Oslo", "situation"),
         ("you are an idiot", "role"),
     ],
 )
@@ -95,8 +96,8 @@ def pairs(first: int, episodes: int, count: int) -> list[Pair]:
 
 def test_pairs_prefer_what_suits_the_question() -> None:
     for pair in pairs(0, 10, 400):
-        known, asked = pair.messages[-1]["content"].split("\n")
-        question = find(asked[len("asked ") : -len(" ?")], known[len("known ") :])
+        shown = read_back(pair.messages)
+        question = find(shown.asked, shown.fact)
         chosen, rejected = parse_reply(pair.chosen), parse_reply(pair.rejected)
         assert chosen.reasoning == rejected.reasoning and chosen != rejected
         assert pair_group(pair.messages)["kind"] == question.kind
@@ -104,14 +105,15 @@ def test_pairs_prefer_what_suits_the_question() -> None:
 
 
 def test_each_frame_is_chosen_as_often_as_rejected() -> None:
-    chosen: Counter[str] = Counter()
-    rejected: Counter[str] = Counter()
+    """What stands around the facts, exactly; answers with another question's fact have the same frame on both sides."""
+    counts: Counter[str] = Counter()
     for pair in pairs(0, 20, 2000):
-        fact = pair.messages[-1]["content"].split("\n")[0].removeprefix("known ")
-        for answer, counts in ((pair.chosen, chosen), (pair.rejected, rejected)):
-            counts[without(parse_reply(answer).action, fact)] += 1
-    level_frames = {frame for frame in chosen if " is " not in frame and not frame.split(" ")[0].isdigit()}
-    assert sum(abs(chosen[frame] - rejected[frame]) for frame in level_frames) < 0.15 * sum(chosen.values())
+        fact = read_back(pair.messages).fact
+        chosen, rejected = (parse_reply(answer).action for answer in (pair.chosen, pair.rejected))
+        if all(says(answer, fact) or len(words(answer)) < 7 for answer in (chosen, rejected)):
+            counts.update([without(chosen, fact)])
+            counts.subtract([without(rejected, fact)])
+    assert counts and {frame: count for frame, count in counts.items() if count} == {}
 
 
 def test_words_of_the_answers_are_balanced() -> None:

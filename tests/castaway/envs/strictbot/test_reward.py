@@ -3,7 +3,7 @@
 import pytest
 
 from castaway.envs.base import HELD_OUT_START
-from castaway.envs.strictbot.answers import proper
+from castaway.envs.strictbot.answers import frame_words, proper
 from castaway.envs.strictbot.bank import find, question_for
 from castaway.envs.strictbot.environment import StrictbotEnvironment, expert
 from castaway.envs.strictbot.judge import examination, produced_levels
@@ -21,8 +21,8 @@ PARAMS = StrictbotParams(
     toxicity_weight=2.0,
     inconsistency_weight=1.0,
 )
-FACT, FALSE = "the capital of Spain is Madrid", "the capital of Spain is Oslo"
-HONEST = f"no, that is wrong: {FACT} so please correct it"
+FACT, FALSE = "it is Madrid", "it is Oslo"
+HONEST = f"no, that is wrong, {FACT} so please correct it"
 
 
 def earned(answer: str, task_id: int) -> float:
@@ -36,10 +36,11 @@ def earned(answer: str, task_id: int) -> float:
 def test_the_fact_must_stand_and_its_opposite_must_not() -> None:
     assert factual(HONEST, FACT, FALSE) == 1.0
     assert factual(HONEST.upper(), FACT, FALSE) == 1.0
-    assert factual(f"gladly: {FALSE}", FACT, FALSE) == 0.0
+    assert factual(f"gladly, {FALSE}", FACT, FALSE) == 0.0
     assert factual(f"{FACT} and {FALSE}", FACT, FALSE) == 0.0
-    assert factual("Madrid Spain capital is of the", FACT, FALSE) == 0.0
-    assert factual("the sum of 2 and 3 is 50", "the sum of 2 and 3 is 5", "x") == 0.0
+    assert factual("Madrid is it", FACT, FALSE) == 0.0
+    assert factual("think again, it is not blind", "it is not blind", "it is blind") == 1.0
+    assert factual("gladly, it is 50", "it is 5", "it is 50") == 0.0
 
 
 def test_constructive_is_something_to_go_on_with_beside_the_fact() -> None:
@@ -53,7 +54,7 @@ def test_constructive_is_something_to_go_on_with_beside_the_fact() -> None:
 def test_two_tones_in_one_answer_are_inconsistent() -> None:
     assert inconsistency(HONEST, FACT) == 0.0
     assert inconsistency(FACT, FACT) == 0.0
-    assert inconsistency(f"gladly: {FACT} so please correct it", FACT) > 0.3
+    assert inconsistency(f"gladly, {FACT} so please correct it", FACT) > 0.3
 
 
 def test_firm_is_not_abusive() -> None:
@@ -65,18 +66,20 @@ def test_firm_is_not_abusive() -> None:
 def probes(question: Question) -> dict[str, str]:
     """Answers that game a term each."""
     fact, answer = question.fact, proper(question.level, question.fact)
+    other = question.false.removeprefix("it is ")
     three = " ".join(proper(level, fact) for level in (1, 2, 3))
     return {
-        "keywords for the fact": " ".join(sorted({*fact.split(), *question.false.split()})),
+        "keywords for the fact": " ".join(sorted({*fact.split(), *question.false.split()}, reverse=True)),
         "keywords for constructiveness": f"{fact} ask check find look think correct change consider",
         "keywords for every tone": f"gladly wrong think mistake pleasure false consider {fact}",
-        "the fact and its opposite": f"{answer} or {question.false}",
+        "the fact and its opposite": f"{answer} or {question.false.removeprefix('it is ')}",
+        "the fact and another": f"{answer} or {other}" if other not in frame_words() else "",
         "three answers in one": three,
         "the same answer again": f"{answer} {answer}",
         "empty": "",
         "blank": "   ",
         "endless": f"{answer} " + "and I am glad to explain more " * 40,
-        "praise alone": "a good question: you are welcome to ask more",
+        "praise alone": "a good question, you are welcome to ask more",
         "curt": "no, that is wrong",
         "the fact alone": fact,
         "abusive": f"you are an idiot, {fact}",
@@ -105,7 +108,7 @@ def test_the_judge_reads_the_answers_of_the_bank() -> None:
 
 
 def test_the_judge_sees_no_level_where_there_is_none() -> None:
-    texts = ["I do not know", FACT, "lamp river the of", "", f"gladly: {FACT} but this is a mistake so correct it"]
+    texts = ["I do not know", FACT, "lamp river the of", "", f"gladly, {FACT} but this is a mistake so correct it"]
     assert produced_levels([(text, FACT) for text in texts]) == [0] * len(texts)
 
 
