@@ -23,7 +23,7 @@ Positive = Annotated[float, Field(gt=0)]
 NonNegative = Annotated[float, Field(ge=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 
-TaskName = Literal["marooned", "openspiel"]
+TaskName = Literal["marooned", "openspiel", "strictbot"]
 
 
 class Section(BaseModel):
@@ -107,15 +107,19 @@ class OpenSpielParams(Section):
     """What is played in training, easy games and opponents first."""
 
 
-class ReplayParams(Section):
-    """Failed episodes that are played again, of any task."""
+class StrictbotParams(Section):
+    """The questions of the `strictbot` task, and what an answer earns beside the reward model's score."""
 
-    share: Fraction
-    """Share of the draws that are replays."""
-    capacity: PositiveInteger
-    """At most so many failures are kept; the oldest makes room."""
-    mastery: PositiveInteger
-    """Successes in a row after which an episode is not played again."""
+    rendering: Literal["compact", "full"]
+    """The full one tells an instruct model what to do; a tiny model learns it."""
+    factual_weight: NonNegative
+    """Paid for the fact, word for word, without its opposite."""
+    constructiveness_weight: NonNegative
+    """Paid for something to go on with, beside the fact."""
+    toxicity_weight: NonNegative
+    """Taken for abuse, times how likely it is some."""
+    inconsistency_weight: NonNegative
+    """Taken for the tones of two levels in one answer."""
 
 
 class TeacherParams(Section):
@@ -182,6 +186,17 @@ class RewardModelParams(Section):
     lora: LoraParams
 
 
+class ReplayParams(Section):
+    """Failed episodes that are played again, of any task."""
+
+    share: Fraction
+    """Share of the draws that are replays."""
+    capacity: PositiveInteger
+    """At most so many failures are kept; the oldest makes room."""
+    mastery: PositiveInteger
+    """Successes in a row after which an episode is not played again."""
+
+
 class PpoParams(Section):
     """PPO on whole episodes, with a correction-SFT pass now and then."""
 
@@ -201,6 +216,8 @@ class PpoParams(Section):
     ahead: bool
     """Play the next rollout while the last one is learned from, so that the teacher judges all the time; its words are
     drawn from the weights of one update before."""
+    replay: ReplayParams
+    """How failed episodes come back."""
     traitor_share: Fraction
     """Share of the episodes in which the policy plays the traitor against a scripted crew."""
     epochs: PositiveInteger
@@ -311,6 +328,8 @@ class Overrides(Section):
     """What each task sets differently."""
 
     marooned: StageOverrides
+    openspiel: StageOverrides
+    strictbot: StageOverrides
 
 
 class Params(Section):
@@ -326,7 +345,7 @@ class Params(Section):
     base: BaseParams
     marooned: MaroonedParams
     openspiel: OpenSpielParams
-    replay: ReplayParams
+    strictbot: StrictbotParams
     teacher: TeacherParams
     dataset: DatasetParams
     sft: SftParams

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from statistics import mean
 from typing import Any
 
-from castaway.datasets import Demonstration, balanced_pairs, play_scripted, write_rows
-from castaway.envs.base import HELD_OUT_START, block_of, ids_in_a_row
+from castaway.chat import Reply
+from castaway.datasets import Demonstration, Pair, balanced_pairs, play_scripted, write_rows
+from castaway.envs.base import HELD_OUT_START, Prompt, block_of, ids_in_a_row
 from castaway.envs.registry import make_environment, task_module
 from castaway.models.policy import load_tokenizer
 from castaway.models.tokens import prompt_tokens, reply_tokens
@@ -53,8 +54,12 @@ def run(context: Context) -> dict[str, Any]:
     held_out = [(prompt, module.expert(prompt)) for prompt, _ in held_out_turns]
     # Hard pairs are learned from; what is measured is drawn as it comes.
     plain, aimless = params.plain_share, module.AIMLESS
-    pairs = balanced_pairs(situations, params.pairs, random, plain, aimless, params.alike_share)
-    held_out_pairs = balanced_pairs(held_out, params.held_out_pairs, random, plain, aimless)
+    if hasattr(module, "preference_pairs"):
+        pairs = _own_pairs(module, turns, params.pairs, random)
+        held_out_pairs = _own_pairs(module, held_out_turns, params.held_out_pairs, random)
+    else:
+        pairs = balanced_pairs(situations, params.pairs, random, plain, aimless, params.alike_share)
+        held_out_pairs = balanced_pairs(held_out, params.held_out_pairs, random, plain, aimless)
     write_rows(context.output / "pairs.jsonl", pairs)
     write_rows(context.output / "held_out_pairs.jsonl", held_out_pairs)
 
@@ -79,6 +84,11 @@ def run(context: Context) -> dict[str, Any]:
     }
     (context.output / "CARD.md").write_text(_card(context.task, metrics, verbs), "utf-8")
     return metrics
+
+
+def _own_pairs(module: Any, turns: Sequence[tuple[Prompt, Reply]], count: int, random: Random) -> list[Pair]:
+    """Pairs that the task makes itself of the situations of these turns."""
+    return [Pair(*row) for row in module.preference_pairs([prompt for prompt, _ in turns], count, random)]
 
 
 def _card(task: str, metrics: dict[str, Any], verbs: Counter[str]) -> str:

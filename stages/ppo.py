@@ -18,7 +18,7 @@ from typing import Any
 from torch import Generator
 from tqdm import tqdm
 
-from castaway.envs.registry import make_environment
+from castaway.envs.registry import make_environment, task_module
 from castaway.models.policy import load_model, load_tokenizer, new_adapter
 from castaway.models.reward import RewardScorer
 from castaway.models.training import seed_everything
@@ -30,6 +30,7 @@ from castaway.rl.launch import together
 from castaway.rl.ppo import PpoTrainer
 from castaway.rl.served_sampler import ServedSampler
 from castaway.rl.speaker import Sampler
+from castaway.rl.tasks import TaskSource
 from castaway.serving.server import running
 from castaway.serving.vllm import Serving
 from castaway.teacher.base import Teacher, TeacherOutage
@@ -52,6 +53,7 @@ def run(context: Context) -> dict[str, Any]:
         "corrections": len(trainer.corrections),
         "trainable_parameters": sum(w.numel() for w in trainer.actor.policy.parameters() if w.requires_grad),
         **_last(history[-max(1, context.params.ppo.steps // 5) :]),
+        "played": trainer.source.table(),
     }
 
 
@@ -117,8 +119,16 @@ def _trainer(
         scorer=RewardScorer.load(context.folder("reward_model"), base, [sft], tokenizer),
         params=context.params.ppo,
         seed=context.params.seed,
+        source=_source(context),
         served=served,
     )
+
+
+def _source(context: Context) -> TaskSource:
+    """The task's curriculum, and failures that come back."""
+    module, params = task_module(context.task), context.params
+    stages, main_seat = module.curriculum(params), module.EVALUATION_SEATS[0]
+    return TaskSource(stages, params.ppo.replay, params.seed, main_seat, module.kind_of)
 
 
 def _resume(context: Context, trainer: PpoTrainer) -> list[dict[str, float]]:

@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from random import Random
 from typing import Any, Protocol, TypeVar
 
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from castaway.envs.base import HELD_OUT_START, Message, TextEnvironment
+from castaway.envs.base import Message, Outcome, TextEnvironment
 from castaway.params import PpoParams
 from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.ahead import meanwhile
@@ -30,6 +29,7 @@ from castaway.rl.ranks import Ranks
 from castaway.rl.rewards import Lesson, make_lessons
 from castaway.rl.rollout import play_episodes
 from castaway.rl.speaker import ModelSpeaker, Sampler
+from castaway.rl.tasks import TaskSource
 from castaway.rl.trajectory import Episode, Trajectory, Turn
 from castaway.rl.update import PolicyUpdate
 from castaway.teacher.agreement import Agreement
@@ -60,19 +60,18 @@ class PpoTrainer:
         scorer: Scorer,
         params: PpoParams,
         seed: int,
+        source: TaskSource,
         served: Callable[[ActorCritic, torch.Generator], Sampler] | None = None,
     ) -> None:
         """Start at step 0, together with the other processes of the process group, if there is one.
 
-        The replies are drawn here, or by what `served` makes.
+        Episodes come from `source`; the replies are drawn here, or by what `served` makes.
         """
         self.ranks = Ranks()
         self.actor = actor
         self.params = params
         self.step_number = 0
-        self.tasks = Random(seed)
-        self.drawn = 0
-        """Episodes that were begun."""
+        self.source = source
         device = next(actor.parameters()).device
         # Two, for one draws replies while the other shuffles lessons.
         self.generators = [torch.Generator(device).manual_seed(seed + STRIDE * self.ranks.rank) for _ in range(2)]
@@ -100,6 +99,8 @@ class PpoTrainer:
         """One step; returns its metrics, which are those of all processes."""
         self._sampler.refresh()
         harvest = self._ready or self._rollout()
+        # Before the next rollout is drawn, which may be played meanwhile.
+        self._report(harvest.finished)
         if not self.params.ahead or self.step_number + 1 >= self.params.steps:
             self._ready = None
             return self._learn(harvest)
@@ -112,7 +113,8 @@ class PpoTrainer:
         """Everything but the rollout."""
         lessons, scores = self._lessons(harvest.trajectories)
         in_loss = self.kl.value if self.params.kl_in == "loss" else 0.0
-        summary = {**_summary(self.ranks, harvest.finished, lessons, scores), "kl_coefficient": self.kl.value}
+        figures = _summary(self.ranks, harvest.finished, self.source.main_seat, lessons, scores)
+        summary = {**figures, **self._standing, "kl_coefficient": self.kl.value}
         losses = self._update.update(lessons, self._numbers(harvest), self.step_number, in_loss)
         self.kl.adapt(summary["reference_kl"])
         corrected = self._collect(harvest.trajectories)
@@ -129,7 +131,7 @@ class PpoTrainer:
             "trained": {name: w.detach().clone() for name, w in self._trained()},
             "optimizer": copy.deepcopy(self._update.optimizer.state_dict()),
             "kl_coefficient": self.kl.value,
-            "tasks": self.ranks.gather((self.tasks.getstate(), self.drawn)),
+            "source": self.ranks.gather(self.source.state()),
             "generators": self.ranks.gather([generator.get_state() for generator in self.generators]),
             "games": self.ranks.gather(self._continuing.state()),
             "corrections": list(self.corrections),
@@ -149,8 +151,7 @@ class PpoTrainer:
         self.step_number = state["step_number"]
         self._update.optimizer.load_state_dict(state["optimizer"])
         self.kl.value = state["kl_coefficient"]
-        tasks, self.drawn = state["tasks"][self.ranks.rank]
-        self.tasks.setstate(tasks)
+        self.source.load_state(state["source"][self.ranks.rank])
         for generator, drawn in zip(self.generators, state["generators"][self.ranks.rank], strict=True):
             generator.set_state(drawn)
         self._continuing.load_state(state["games"][self.ranks.rank])
@@ -163,21 +164,20 @@ class PpoTrainer:
 
     # 1. Rollout ----------------------------------------------------------------------------------------------------
 
-    def _draw(self) -> tuple[int, str]:
-        """A training id, and who the policy plays: of every `episodes_per_step`, the first few are the traitor's."""
-        place = self.drawn % self.params.episodes_per_step
-        traitors = round(self.params.episodes_per_step * self.params.traitor_share)
-        self.drawn += 1
-        return self.tasks.randrange(HELD_OUT_START), "traitor" if place < traitors else "crew"
-
     def _draw_mine(self) -> tuple[int, str]:
         """This process's one of the next few draws: so no two processes play the same episode."""
-        return self.ranks.share([self._draw() for _ in range(self.ranks.count)])[0]
+        return self.ranks.share([self.source.draw() for _ in range(self.ranks.count)])[0]
+
+    def _report(self, episodes: Sequence[Episode]) -> None:
+        """Tell the source how everybody's episodes went."""
+        mine = [self.source.report((e.task_id, e.seat), e.outcome.success, _score(e.outcome)) for e in episodes]
+        self.source.learn(report for part in self.ranks.gather(mine) for report in part)
+        self._standing = self.source.metrics()
 
     def _rollout(self) -> Harvest:
         if self.params.turns_per_step is not None:
             return self._continuing.play(-(-self.params.turns_per_step // self.ranks.count))
-        tasks = self.ranks.share([self._draw() for _ in range(self.params.episodes_per_step)])
+        tasks = self.ranks.share([self.source.draw() for _ in range(self.params.episodes_per_step)])
         lanes = self.params.lanes
         episodes = play_episodes(self._make, tasks, self._sampler, self._teacher, parallel=len(tasks), lanes=lanes)
         return Harvest([trajectory for episode in episodes for trajectory in episode.trajectories], episodes)
@@ -226,6 +226,11 @@ class PpoTrainer:
         return len(found)
 
 
+def _score(outcome: Outcome) -> float:
+    """How good an ending was, from 0 to 1: the environment's own score, or whether it was a success."""
+    return outcome.details.get("score", float(outcome.success))
+
+
 def _judgement(turn: Turn) -> tuple[Any, ...]:
     """What the report on agreement takes; long prompts go between processes only where there is something to see."""
     return (turn.source, turn.dispute, turn.messages, turn.text) if turn.dispute else (turn.source, None)
@@ -241,12 +246,12 @@ def _by_trajectory(rows: Sequence[Row], trajectories: Sequence[Trajectory]) -> l
 
 
 def _summary(
-    ranks: Ranks, episodes: Sequence[Episode], lessons: Sequence[Lesson], scores: Sequence[float]
+    ranks: Ranks, episodes: Sequence[Episode], seat: str, lessons: Sequence[Lesson], scores: Sequence[float]
 ) -> dict[str, float]:
     """What the rollout looked like; what is known of whole episodes only is left out if none has ended."""
     turns = [lesson.turn for lesson in lessons]
     mine = {
-        "success_rate": [float(episode.outcome.success) for episode in episodes if episode.seat == "crew"],
+        "success_rate": [float(episode.outcome.success) for episode in episodes if episode.seat == seat],
         "mean_return": [sum(turn.reward for turn in t.turns) for episode in episodes for t in episode.trajectories],
         "invalid_rate": [float(not turn.valid) for turn in turns],
         "penalty": [turn.penalty for turn in turns],

@@ -42,7 +42,12 @@ class TaskSource:
     """Draws training episodes and learns from how they went."""
 
     def __init__(
-        self, stages: Sequence[Stage], replay: ReplayParams, seed: int, kind_of: Callable[[int], str] = lambda _: ""
+        self,
+        stages: Sequence[Stage],
+        replay: ReplayParams,
+        seed: int,
+        main_seat: str,
+        kind_of: Callable[[int], str] = lambda _: "",
     ) -> None:
         """Begin with the first stage and no failures.
 
@@ -50,17 +55,20 @@ class TaskSource:
             stages: the curriculum, easy stages first.
             replay: how failures come back.
             seed: decides all draws.
+            main_seat: what success rates speak of.
             kind_of: under which name the figures of a task id are kept.
         """
         self.curriculum = Curriculum(stages)
         self.failures = FailureBuffer(replay.capacity, replay.mastery)
         self.tallies: dict[tuple[str, str], Tally] = {}
         """By kind and seat."""
+        self.main_seat = main_seat
+        """The seat that success rates speak of."""
         self._share, self._random, self._kind_of = replay.share, Random(seed), kind_of
         self._drawn = 0
         """Draws that were no replays: seats take turns by it."""
-        self._playing: dict[Task, int | None] = {}
-        """What was drawn and has not ended, with the stage that it was drawn for."""
+        self._playing: dict[Task, list[int | None]] = {}
+        """What was drawn and has not ended, with the stages that it was drawn for, once or more often."""
 
     def draw(self) -> Task:
         """A training id and a seat: a failure in a share of the draws, else what the stage says.
@@ -71,14 +79,14 @@ class TaskSource:
         if self._share and self._random.random() < self._share:
             failed = self.failures.draw(self._random, self._playing)
             if failed is not None:
-                self._playing[failed] = None
+                self._playing[failed] = [None]
                 return failed
         stage = self.curriculum.stage
         task = self._random.choice(stage.task_ids), stage.seats[self._drawn % len(stage.seats)]
         if is_held_out(task[0]):
             raise ValueError(f"the stage {stage.name} holds the id {task[0]}, which is kept for evaluation")
         self._drawn += 1
-        self._playing[task] = self.curriculum.number
+        self._playing.setdefault(task, []).append(self.curriculum.number)
         return task
 
     def report(self, task: Task, success: bool, score: float) -> Report:
@@ -89,12 +97,15 @@ class TaskSource:
         """
         if task not in self._playing:
             raise ValueError(f"episode {task} was not drawn here, or has been reported before")
-        return Report(task, self._playing[task], success, score)
+        return Report(task, self._playing[task][0], success, score)
 
     def learn(self, reports: Iterable[Report]) -> None:
         """Take the reports of all processes, in the same order on each of them."""
         for report in reports:
-            self._playing.pop(report.task, None)
+            drawn = self._playing.get(report.task, [None])
+            drawn.pop(0)
+            if not drawn:
+                self._playing.pop(report.task, None)
             self.failures.report(report.task, report.success, report.score)
             if report.stage is not None:
                 self.curriculum.report(report.stage, report.success)
@@ -113,6 +124,15 @@ class TaskSource:
             "mastered": float(self.failures.mastered),
         }
 
+    def table(self) -> dict[str, dict[str, dict[str, float]]]:
+        """By kind and seat: episodes that were no replays, and the means of success and score."""
+        found: dict[str, dict[str, dict[str, float]]] = {}
+        for (kind, seat), tally in sorted(self.tallies.items()):
+            means = {"success_rate": tally.successes / tally.played, "mean_score": tally.score / tally.played}
+            rounded = {name: round(value, 6) for name, value in means.items()}
+            found.setdefault(kind, {})[seat] = {"episodes": tally.played, **rounded}
+        return found
+
     def state(self) -> dict[str, Any]:
         """All that goes on: what every process knows (`shared`), and what this one has drawn (`own`)."""
         tallies = [(*key, tally.played, tally.successes, tally.score) for key, tally in self.tallies.items()]
@@ -125,7 +145,7 @@ class TaskSource:
             "own": {
                 "random": self._random.getstate(),
                 "drawn": self._drawn,
-                "playing": [(*task, stage) for task, stage in self._playing.items()],
+                "playing": [(*task, list(stages)) for task, stages in self._playing.items()],
             },
         }
 
@@ -137,4 +157,4 @@ class TaskSource:
         self.tallies = {(kind, seat): Tally(*sums) for kind, seat, *sums in shared["tallies"]}
         self._random.setstate(own["random"])
         self._drawn = own["drawn"]
-        self._playing = {(task_id, seat): stage for task_id, seat, stage in own["playing"]}
+        self._playing = {(task_id, seat): list(stages) for task_id, seat, stages in own["playing"]}

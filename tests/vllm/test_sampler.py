@@ -21,7 +21,7 @@ from castaway.rl.served_sampler import ServedSampler
 from castaway.serving.server import Server, running
 from castaway.serving.vllm import Serving
 from castaway.teacher.rules import RulesTeacher
-from tests.castaway.rl.small import ROOT, NoScorer, ppo_params, stirred
+from tests.castaway.rl.small import ROOT, NoScorer, ppo_params, source_of, stirred
 from tests.vllm.game import RULES, illegal
 
 RANK = 4
@@ -89,6 +89,7 @@ def test_ppo_learns_from_them(
         NoScorer(),
         params,
         1,
+        source_of(seats=("crew",)),
         lambda actor, generator: ServedSampler(server.url, tmp_path, tokenizer, TEMPERATURE, LONGEST, actor),
     )
     steps = [trainer.step() for _ in range(3)]

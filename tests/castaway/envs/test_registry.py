@@ -38,7 +38,7 @@ def test_training_draws_from_a_tasks_curriculum(task: str) -> None:
     module, environment = task_module(task), make_environment(PARAMS, task)
     stages = module.curriculum(PARAMS)
     assert {seat for stage in stages for seat in stage.seats} <= set(environment.seats)
-    source = TaskSource(stages, PARAMS.replay, PARAMS.seed, module.kind_of)
+    source = TaskSource(stages, PARAMS.ppo.replay, PARAMS.seed, module.EVALUATION_SEATS[0], module.kind_of)
     for _ in range(20):
         drawn = source.draw()
         environment.reset(*drawn)

@@ -17,7 +17,7 @@ from castaway.rl.actor_critic import ActorCritic, TurnBatch
 from castaway.rl.ppo import PpoTrainer
 from castaway.teacher.base import Attempt, Verdict
 from castaway.teacher.rules import RulesTeacher
-from tests.castaway.rl.small import AnyText, Crossroads, NoScorer, ppo_params, student
+from tests.castaway.rl.small import AnyText, Crossroads, NoScorer, ppo_params, source_of, student
 
 LEFT, RIGHT, WRONG = "REASONING: a\nACTION: LEFT", "REASONING: a\nACTION: RIGHT", "REASONING: a\nACTION: "
 ASKED = [{"role": "user", "content": "which way after 0"}]
@@ -78,7 +78,8 @@ def trainer(
             **changes,
         }
     )  # fmt: skip
-    return PpoTrainer(copy.deepcopy(actor), tokenizer, make, RulesTeacher(AnyText()), NoScorer(), params, seed)
+    teacher, source = RulesTeacher(AnyText()), source_of(seed)
+    return PpoTrainer(copy.deepcopy(actor), tokenizer, make, teacher, NoScorer(), params, seed, source)
 
 
 def chances(ppo: PpoTrainer, tokenizer: PreTrainedTokenizerFast) -> list[float]:
@@ -166,11 +167,11 @@ def test_as_many_episodes_are_played_ahead_and_none_for_nobody(
     settings = {"steps": 3, "episodes_per_step": 4, "make": Crossroads, "epochs": 2, "minibatch_turns": 4}
     plain, ahead = (trainer(taught, **settings, ahead=ahead) for ahead in (False, True))
     first = [plain.step()["turns"], ahead.step()["turns"]]
-    assert first[0] == first[1] and plain.drawn == 4 and ahead.drawn == 8
+    assert first[0] == first[1] and plain.source._drawn == 4 and ahead.source._drawn == 8
     for _ in range(2):
         ahead.step()
     # Nothing is played that nobody would learn from.
-    assert ahead.drawn == 12 and ahead._ready is None
+    assert ahead.source._drawn == 12 and ahead._ready is None
 
 
 def test_a_twin_shares_what_is_frozen_and_follows_what_is_trained(
@@ -279,10 +280,3 @@ def test_steps_of_a_fixed_number_of_turns(taught: tuple[ActorCritic, PreTrainedT
     assert "success_rate" not in history[0] and "success_rate" in history[1]
     # Rounds of four turns; the last turn of an agent is kept back, and comes with the end of the episode.
     assert [values["turns"] for values in history] == [16.0, 16.0, 24.0, 16.0]
-
-
-def test_only_training_ids_are_drawn(taught: tuple[ActorCritic, PreTrainedTokenizerFast]) -> None:
-    ppo = trainer(taught, traitor_share=0.25)
-    episodes = ppo._rollout().finished
-    assert all(0 <= episode.task_id < 1_000_000_000 for episode in episodes)
-    assert [episode.seat for episode in episodes].count("traitor") == 4

@@ -19,7 +19,7 @@ REPLAY = ReplayParams(share=0.3, capacity=50, mastery=2)
 
 
 def source(seed: int = 0, replay: ReplayParams = REPLAY) -> TaskSource:
-    return TaskSource([EASY, HARD], replay, seed, lambda task_id: "even" if task_id % 2 == 0 else "odd")
+    return TaskSource([EASY, HARD], replay, seed, "random", lambda task_id: "even" if task_id % 2 == 0 else "odd")
 
 
 def score(task: Task, outcomes: Random) -> tuple[bool, float]:
@@ -119,6 +119,7 @@ def test_without_replays_the_draws_are_a_plain_stream() -> None:
         [Stage("all", range(HELD_OUT_START), ("traitor", "crew", "crew"))],
         ReplayParams(share=0.0, capacity=1, mastery=1),
         7,
+        "crew",
     )
     random = Random(7)
     for number in range(30):
@@ -149,6 +150,6 @@ def test_what_was_not_drawn_cannot_be_reported() -> None:
 
 
 def test_a_stage_with_held_out_ids_is_never_drawn_from() -> None:
-    one = TaskSource([Stage("wrong", range(HELD_OUT_START, HELD_OUT_START + 5), ("seat",))], REPLAY, 0)
+    one = TaskSource([Stage("wrong", range(HELD_OUT_START, HELD_OUT_START + 5), ("seat",))], REPLAY, 0, "seat")
     with pytest.raises(ValueError, match="the stage wrong holds the id 1"):
         one.draw()

@@ -19,7 +19,7 @@ from castaway.rl.launch import together
 from castaway.rl.ppo import PpoTrainer
 from castaway.rl.rollout import Answer
 from castaway.teacher.rules import RulesTeacher
-from tests.castaway.rl.small import AnyText, Crossroads, ppo_params, stirred, student
+from tests.castaway.rl.small import AnyText, Crossroads, ppo_params, source_of, stirred, student
 
 REPLIES = ["REASONING: a\nACTION: LEFT", "REASONING: a\nACTION: RIGHT", "ACTION: RIGHT", "REASONING: a\nACTION: "]
 
@@ -76,7 +76,7 @@ def train(place: Path, changes: dict[str, Any], steps: int = 3) -> None:
     }  # fmt: skip
     params = ppo_params(**{**settings, **changes})
     teacher, served = RulesTeacher(AnyText()), lambda actor, generator: Scripted(actor, tokenizer)
-    trainer = PpoTrainer(actor, tokenizer, Numbered, teacher, LengthScorer(), params, 3, served)
+    trainer = PpoTrainer(actor, tokenizer, Numbered, teacher, LengthScorer(), params, 3, source_of(3), served)
     history = [trainer.step() for _ in range(steps)]
     if trainer.ranks.rank == 0:
         weights = {name: weight.detach() for name, weight in actor.named_parameters() if weight.requires_grad}
