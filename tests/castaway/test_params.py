@@ -56,6 +56,11 @@ WRONG_VALUES = [
     ("base.model", "''", "''", "a non-empty text"),
     ("base.revision", "abc", "'abc'", "null for tiny"),
     ("base.heads", "3", "3", "a multiple of heads"),
+    ("openspiel.easy.threshold", "60", "60", "of at least 0 and of at most 1"),
+    ("openspiel.easy.games", "[]", "[]", "a non-empty list"),
+    ("openspiel.hard.opponents", "[random, mcts-1]", "'mcts-1'", "random, or mcts-N with 2 simulations or more"),
+    ("openspiel.hard.floor", "0.5", "0.5", "at most the threshold (0.4)"),
+    ("replay.mastery", "0", "0", "a whole number greater than 0"),
     ("tasks", "marooned", "'marooned'", "a non-empty list"),
     ("tasks", "[]", "[]", "a non-empty list"),
 ]
