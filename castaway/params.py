@@ -6,6 +6,7 @@ the run before anything is built, in one line that names the key, the value and 
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -87,10 +88,9 @@ class MaroonedParams(Section):
 class OpenSpielStageParams(Section):
     """A stage of the curriculum of the `openspiel` task."""
 
-    name: Annotated[str, Field(min_length=1)]
     games: Annotated[list[str], Field(min_length=1)]
     """A game with one of its variants, `connect_four 4x5`, or with all of them, `connect_four`."""
-    opponents: Annotated[list[Annotated[str, Field(pattern=r"^(random|mcts-[1-9]\d*)$")]], Field(min_length=1)]
+    opponents: Annotated[list[str], Field(min_length=1)]
     """Whom they are played against, in turn: `random`, or `mcts-N`, a tree search of N simulations a move."""
     threshold: Fraction
     """Share of successes from which the next stage is played."""
@@ -99,12 +99,27 @@ class OpenSpielStageParams(Section):
     window: PositiveInteger
     """Episodes in a row over which the share is taken."""
 
+    @model_validator(mode="after")
+    def _sensible(self) -> OpenSpielStageParams:
+        for name in self.opponents:
+            if not re.fullmatch(r"random|mcts-([2-9]|[1-9]\d+)", name):
+                raise ValueError(f"opponents is {name!r}, expected random, or mcts-N with 2 simulations or more")
+        if self.floor > self.threshold:
+            raise ValueError(f"floor is {self.floor}, expected at most the threshold ({self.threshold})")
+        return self
+
 
 class OpenSpielParams(Section):
-    """The games of the `openspiel` task."""
+    """The curriculum of the `openspiel` task: three stages, which training moves along by itself."""
 
-    stages: Annotated[list[OpenSpielStageParams], Field(min_length=1)]
-    """What is played in training, easy games and opponents first."""
+    easy: OpenSpielStageParams
+    medium: OpenSpielStageParams
+    hard: OpenSpielStageParams
+
+    @property
+    def stages(self) -> dict[str, OpenSpielStageParams]:
+        """By name, in order."""
+        return {"easy": self.easy, "medium": self.medium, "hard": self.hard}
 
 
 class StrictbotParams(Section):

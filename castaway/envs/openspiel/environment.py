@@ -144,7 +144,7 @@ class OpenSpielEnvironment(TextEnvironment):
 
 def make(params: OpenSpielParams) -> OpenSpielEnvironment:
     """The environment that the section `openspiel` of the parameters describes."""
-    trained = [name for stage in params.stages for name in stage.opponents]
+    trained = [name for stage in params.stages.values() for name in stage.opponents]
     return OpenSpielEnvironment(tuple(dict.fromkeys([*EVALUATION_SEATS, *trained])))
 
 
@@ -154,7 +154,7 @@ def training_ids(params: OpenSpielParams) -> Sequence[int]:
     Raises:
         CastawayError: a stage names a game or variant that there is not.
     """
-    return tables_named(name for stage in params.stages for name in stage.games)
+    return tables_named(name for stage in params.stages.values() for name in stage.games)
 
 
 def curriculum(params: Params) -> tuple[Stage, ...]:
@@ -165,14 +165,14 @@ def curriculum(params: Params) -> tuple[Stage, ...]:
     """
     return tuple(
         Stage(
-            stage.name,
+            name,
             tables_named(stage.games),
             tuple(stage.opponents),
             stage.threshold,
             stage.floor,
             stage.window,
         )
-        for stage in params.openspiel.stages
+        for name, stage in params.openspiel.stages.items()
     )
 
 

@@ -67,9 +67,9 @@ class MenuRules:
 
     def blunder(self, observation: Observation, action: str) -> str:
         """A win at once that is passed by, or left to the other side though another move would not leave it."""
-        judged, at = judgement(observation), int(action) - 1
         if action == BY_LOT:
             return "The move is left to the lot."
+        judged, at = judgement(observation), int(action) - 1
         name = observation.moves[at]
         if judged.wins and at not in judged.wins:
             best = judged.wins[0]

@@ -38,6 +38,13 @@ def test_only_a_number_is_an_action(typed: str) -> None:
     assert refusal.sentence == "Answer with the number of a move, from 1 to 9."
 
 
+def test_the_lot_is_legal_unlisted_and_foolish() -> None:
+    for seen in (START, PIG):
+        assert RULES.refusal(seen, "0") is None and "0" not in RULES.legal_actions(seen)
+        assert RULES.blunder(seen, "0") == "The move is left to the lot."
+    assert RULES.repair(START, "0") in RULES.legal_actions(START)
+
+
 def test_a_number_beyond_the_menu_is_refused() -> None:
     refusal = RULES.refusal(START, "10")
     assert refusal is not None and refusal.kind == "situation"
