@@ -49,7 +49,7 @@ def test_help_names_every_command_at_once() -> None:
     result = castaway("--help")
     assert time.monotonic() - began < 3  # a fifth of a second where nothing else runs
     assert result.returncode == 0 and result.stderr == ""
-    for command in ("params", "results", "episode", "task", "rules"):
+    for command in ("params", "results", "chat", "episode", "task", "rules"):
         assert f"\n  {command} " in result.stdout
     assert castaway().stdout == result.stdout
 

@@ -60,7 +60,7 @@ WRONG_VALUES = [
     ("openspiel.easy.games", "[]", "[]", "a non-empty list"),
     ("openspiel.hard.opponents", "[random, mcts-1]", "'mcts-1'", "random, or mcts-N with 2 simulations or more"),
     ("openspiel.hard.floor", "0.5", "0.5", "at most the threshold (0.4)"),
-    ("replay.mastery", "0", "0", "a whole number greater than 0"),
+    ("ppo.replay.mastery", "0", "0", "a whole number greater than 0"),
     ("tasks", "marooned", "'marooned'", "a non-empty list"),
     ("tasks", "[]", "[]", "a non-empty list"),
     ("ppo.sampler", "there", "'there'", "one of 'here', 'vllm'"),
