@@ -24,6 +24,7 @@ from benchmarks.rollouts import rollout_table
 from benchmarks.shapes import Shape
 from benchmarks.step_share import share_table
 from castaway.params import load_params
+from flows.tracking import revision
 
 HERE = Path(__file__).parent
 
@@ -69,6 +70,7 @@ def machine() -> str:
         "python": platform.python_version(),
         "torch": torch.__version__,
         "transformers": transformers.__version__,
+        "commit": revision(HERE.parent)[:7],
     }
     return "\n".join(f"- {name}: {value}" for name, value in facts.items())
 

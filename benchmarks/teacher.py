@@ -31,6 +31,7 @@ from castaway.teacher.chat_client import Endpoint
 from castaway.teacher.inspection import distinct_attempts, measure_speed
 from castaway.teacher.question import question
 from castaway.teacher.served import Conduct, ServedTeacher
+from flows.tracking import revision
 
 HERE = Path(__file__).parent
 ANSWER_TOKENS = 48
@@ -48,13 +49,14 @@ THREADS = 1
 def main() -> None:
     params = load_params(HERE.parent / "params.yaml")
     torch.set_num_threads(THREADS)
-    text = (
-        "# A teacher's server\n\nWritten by `make bench-teacher`.\n\n## How busy it is kept\n\n"
-        f"vLLM on a CPU, an untrained model, {ANSWER_TOKENS} tokens an answer; medians of {ROUNDS} times "
-        f"{QUESTIONS} questions.\n\n{capacity_table(params)}\n\n## What a step of PPO waits for it\n\n"
-        "A server that answers one question every so many milliseconds, as a GPU elsewhere would, and the tiny model "
-        f"on {THREADS} thread. {overlap_table(params, STEPS)}\n"
-    )
+    parts = [
+        f"# A teacher's server\n\nWritten by `make bench-teacher` at commit {revision(HERE.parent)[:7]}.",
+        f"## How busy it is kept\n\nvLLM on a CPU, an untrained model, {ANSWER_TOKENS} tokens an answer; medians of "
+        f"{ROUNDS} times {QUESTIONS} questions.\n\n{capacity_table(params)}",
+        "## What a step of PPO waits for it\n\nA server that answers one question every so many milliseconds, as a GPU "
+        f"elsewhere would, and the tiny model on {THREADS} thread. {overlap_table(params, STEPS)}",
+    ]
+    text = "\n\n".join(parts) + "\n"
     print(text, end="")
     (HERE / "teacher.md").write_text(text, encoding="utf-8")
 
