@@ -23,7 +23,7 @@ from castaway.teacher.inspection import distinct_attempts
 from castaway.teacher.rules import RulesTeacher
 from castaway.teacher.served import Conduct, ServedTeacher
 
-SHARES = (0.5, 1.0, 2.0)
+SHARES = (1.0, 2.0)
 """How long the teacher takes for a step's questions, in steps without it."""
 OPEN = 64
 """Questions at one time."""
