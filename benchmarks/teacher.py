@@ -4,11 +4,12 @@
 
 The server is vLLM with an untrained model, whose answers are cut off after as many tokens as a short verdict has; so
 every question is asked twice, and what is counted is completions. The server's own capacity is the best of bare
-requests with more and more of them open, asked in turns with the verdicts.
+requests of both kinds with more and more of them open, asked in turns with the verdicts.
 """
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,9 +28,10 @@ from castaway.params import Params, load_params
 from castaway.report import table
 from castaway.serving.server import running
 from castaway.serving.vllm import Serving
-from castaway.teacher.chat_client import Endpoint
-from castaway.teacher.inspection import distinct_attempts, measure_speed
-from castaway.teacher.question import question
+from castaway.teacher.answer import answer_schema
+from castaway.teacher.chat_client import ChatClient, Endpoint
+from castaway.teacher.inspection import distinct_attempts
+from castaway.teacher.question import asked_again, question
 from castaway.teacher.served import Conduct, ServedTeacher
 from flows.tracking import revision
 
@@ -38,7 +40,7 @@ ANSWER_TOKENS = 48
 CONTEXT = 4096
 LEVELS = [16, 64, 128]
 OPEN = 64
-QUESTIONS = 256
+QUESTIONS = 128
 ROUNDS = 3
 STEPS = 2
 """Of PPO, in each row of the second table."""
@@ -65,18 +67,40 @@ def capacity_table(params: Params) -> str:
     """Completions a second, asked barely and as PPO asks."""
     environment = make_environment(params, "marooned")
     with served(params, environment) as endpoint:
-        measure_speed(environment, endpoint, [OPEN], OPEN)  # warms up
+        asked(environment, endpoint, OPEN, 0)  # warms up
         bare: dict[int, list[float]] = {level: [] for level in LEVELS}
-        verdicts = []
-        for round_number in range(ROUNDS):
-            first = OPEN + round_number * QUESTIONS * (len(LEVELS) + 1)
-            for speed in measure_speed(environment, endpoint, LEVELS, QUESTIONS, first):
-                bare[speed.concurrency].append(speed.per_second)
-            verdicts.append(judged(environment, endpoint, first + QUESTIONS * len(LEVELS)))
+        verdicts, first = [], QUESTIONS
+        for _ in range(ROUNDS):
+            for level in LEVELS:
+                bare[level].append(asked(environment, endpoint, level, first))
+                first += QUESTIONS
+            verdicts.append(judged(environment, endpoint, first))
+            first += QUESTIONS
     most = max(median(rates) for rates in bare.values())
     rows = [[f"bare requests, {level} open", *_row(median(rates), most)] for level, rates in bare.items()]
     rows.append([f"verdicts as PPO asks for them, {OPEN} open", *_row(median(verdicts), most)])
     return table(["asked", "completions/s", "of its capacity"], rows)
+
+
+def asked(environment: TextEnvironment, endpoint: Endpoint, level: int, first: int) -> float:
+    """Completions a second of bare requests: each question, and the same one again after an answer of no use."""
+    attempts = distinct_attempts(environment, first + QUESTIONS)[first:]
+    messages = [question("marooned", environment.rules, attempt) for attempt in attempts]
+    began = perf_counter()
+    asyncio.run(_twice(replace(endpoint, concurrency=level), messages))
+    return 2 * QUESTIONS / (perf_counter() - began)
+
+
+async def _twice(endpoint: Endpoint, questions: list[list[dict[str, str]]]) -> None:
+    client, slots, schema = ChatClient(endpoint), asyncio.Semaphore(endpoint.concurrency), answer_schema()
+
+    async def one(messages: list[dict[str, str]]) -> None:
+        async with slots:
+            text = await client.complete(messages, schema)
+            await client.complete(asked_again(messages, text, "it is no JSON object"), schema)
+
+    await asyncio.gather(*(one(messages) for messages in questions))
+    await client.close()
 
 
 def _row(rate: float, most: float) -> list[str]:
