@@ -4,7 +4,9 @@
 
 The server is vLLM with an untrained model, whose answers are cut off after as many tokens as a short verdict has; so
 every question is asked twice, and what is counted is completions. The server's own capacity is the best of bare
-requests of both kinds with more and more of them open, asked in turns with the verdicts.
+requests for the same with more and more of them open, asked in turns with the verdicts. The model is large enough that
+a step of vLLM's is mostly arithmetic: with a tiny one, vLLM's processes, which wait for each other by spinning, starve
+its HTTP server of a small host's processors, and the rate swings threefold from one minute to the next, whoever asks.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from castaway.params import Params, load_params
 from castaway.report import table
 from castaway.serving.server import running
 from castaway.serving.vllm import Serving
-from castaway.teacher.answer import answer_schema
+from castaway.teacher.answer import answer_schema, parse_answer
 from castaway.teacher.chat_client import ChatClient, Endpoint
 from castaway.teacher.inspection import distinct_attempts
 from castaway.teacher.question import asked_again, question
@@ -38,10 +40,11 @@ from flows.tracking import revision
 HERE = Path(__file__).parent
 ANSWER_TOKENS = 48
 CONTEXT = 4096
+SIZE = {"hidden_size": 384, "layers": 6, "heads": 6}
 LEVELS = [16, 64, 128]
 OPEN = 64
 QUESTIONS = 128
-ROUNDS = 3
+ROUNDS = 5
 STEPS = 2
 """Of PPO, in each row of the second table."""
 THREADS = 1
@@ -83,24 +86,29 @@ def capacity_table(params: Params) -> str:
 
 
 def asked(environment: TextEnvironment, endpoint: Endpoint, level: int, first: int) -> float:
-    """Completions a second of bare requests: each question, and the same one again after an answer of no use."""
+    """Completions a second of bare requests: each question, and again with what is wrong with the answer."""
     attempts = distinct_attempts(environment, first + QUESTIONS)[first:]
     messages = [question("marooned", environment.rules, attempt) for attempt in attempts]
     began = perf_counter()
-    asyncio.run(_twice(replace(endpoint, concurrency=level), messages))
-    return 2 * QUESTIONS / (perf_counter() - began)
+    tries = asyncio.run(_twice(replace(endpoint, concurrency=level), messages))
+    return tries / (perf_counter() - began)
 
 
-async def _twice(endpoint: Endpoint, questions: list[list[dict[str, str]]]) -> None:
+async def _twice(endpoint: Endpoint, questions: list[list[dict[str, str]]]) -> int:
+    """How many requests that took."""
     client, slots, schema = ChatClient(endpoint), asyncio.Semaphore(endpoint.concurrency), answer_schema()
 
     async def one(messages: list[dict[str, str]]) -> None:
         async with slots:
             text = await client.complete(messages, schema)
-            await client.complete(asked_again(messages, text, "it is no JSON object"), schema)
+            try:
+                parse_answer(text)
+            except ValueError as error:
+                await client.complete(asked_again(messages, text, str(error)), schema)
 
     await asyncio.gather(*(one(messages) for messages in questions))
     await client.close()
+    return client.counts["tries"]
 
 
 def _row(rate: float, most: float) -> list[str]:
@@ -125,7 +133,7 @@ def served(params: Params, environment: TextEnvironment) -> Iterator[Endpoint]:
     asked = [question("marooned", environment.rules, attempt) for attempt in distinct_attempts(environment, 8)]
     tokenizer = train_tokenizer([message["content"] for messages in asked for message in messages], 1024)
     torch.manual_seed(0)
-    model = new_model(params.base, tokenizer)
+    model = new_model(params.base.model_copy(update=SIZE), tokenizer)
     model.config.max_position_embeddings = CONTEXT
     with tempfile.TemporaryDirectory(prefix="castaway-teacher-") as folder:
         weights = Path(folder) / "model"
