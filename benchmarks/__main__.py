@@ -17,12 +17,14 @@ import torch
 import transformers
 
 from benchmarks.environments import environment_table
+from benchmarks.games import games_table
 from benchmarks.growth import growth_tables
 from benchmarks.ppo_step import PEER, step_table
 from benchmarks.rollouts import rollout_table
 from benchmarks.shapes import Shape
 from benchmarks.step_share import share_table
 from castaway.params import load_params
+from flows.tracking import revision
 
 HERE = Path(__file__).parent
 
@@ -42,6 +44,7 @@ def main() -> None:
     parts = [
         f"# Benchmarks\n\nWritten by `make bench`.\n\n{machine()}",
         f"## The games\n\n{environment_table(seconds=0.2 if quick else 5.0)}",
+        f"## OpenSpiel's games\n\n{games_table(seconds=0.02 if quick else 1.0)}",
         f"## Rollouts\n\n{rollout_table(params, episodes=2 if quick else 64, rounds=rounds)}",
     ]
     if PEER.is_dir():
@@ -67,6 +70,7 @@ def machine() -> str:
         "python": platform.python_version(),
         "torch": torch.__version__,
         "transformers": transformers.__version__,
+        "commit": revision(HERE.parent)[:7],
     }
     return "\n".join(f"- {name}: {value}" for name, value in facts.items())
 

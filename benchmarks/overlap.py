@@ -23,34 +23,35 @@ from castaway.teacher.inspection import distinct_attempts
 from castaway.teacher.rules import RulesTeacher
 from castaway.teacher.served import Conduct, ServedTeacher
 
-SHARES = (0.5, 1.0, 2.0)
+SHARES = (1.0, 2.0)
 """How long the teacher takes for a step's questions, in steps without it."""
+OPEN = 64
+"""Questions at one time."""
 
 
-def overlap_table(params: Params, rounds: int, open_at_once: int = 64) -> str:
-    """Medians of `rounds` steps after one that warms up."""
-    rules = RulesTeacher(make_environment(params, "marooned").rules)
-    alone, turns = steps(params, rules, rounds, ahead=False)
+def overlap_table(params: Params, rounds: int) -> str:
+    """Medians of `rounds` steps."""
+    alone, turns = steps(params, RulesTeacher(make_environment(params, "marooned").rules), rounds, ahead=False)
     rows = []
     for share in SHARES:
-        with patient(share * alone / (turns / open_at_once)) as url:
-            seconds = judged(params, url, open_at_once, turns)
+        with patient(share * alone / turns) as url:
+            seconds = judged(params, url, turns)
             for ahead in (False, True):
-                teacher = served(params, url, open_at_once)
+                teacher = served(params, url)
                 both, _ = steps(params, teacher, rounds, ahead=ahead)
                 teacher.close()
-                way = "played ahead, two lanes" if ahead else "one after the other"
+                way = "ahead, two lanes" if ahead else "one after the other"
                 cells = [f"{value:.2f}" for value in (alone, seconds, both, both / max(alone, seconds))]
                 rows.append([way, *cells])
     names = ["rollouts", "step without, s", "teacher alone, s", "together, s", "of the larger"]
-    head = f"{turns} turns a step, {open_at_once} questions open at one time; medians of {rounds} steps."
+    head = f"{turns} turns a step, {params.ppo.episodes_per_step} episodes; medians of {rounds} steps."
     return f"{head}\n\n{table(names, rows)}"
 
 
 def steps(params: Params, teacher: Teacher, rounds: int, ahead: bool) -> tuple[float, int]:
     """Seconds of a step, and its turns."""
-    # The first two warm up, and nothing is played ahead in the last.
-    many = rounds + 3
+    # The first warms up, and nothing is played ahead in the last.
+    many = rounds + 2
     settings = {"ahead": ahead, "lanes": 2 if ahead else 1, "turns_per_step": None, "steps": many}
     changed = params.model_copy(update={"ppo": params.ppo.model_copy(update=settings)})
     trainer: PpoTrainer = trainer_of(changed, None, teacher)
@@ -59,22 +60,23 @@ def steps(params: Params, teacher: Teacher, rounds: int, ahead: bool) -> tuple[f
         began = perf_counter()
         turns = int(trainer.step()["turns"])
         found.append(perf_counter() - began)
-    return median(found[2:]), turns
+    return median(found[1:]), turns
 
 
-def judged(params: Params, url: str, open_at_once: int, count: int) -> float:
+def judged(params: Params, url: str, count: int) -> float:
     """Seconds that the teacher takes for so many questions, all of them asked at once."""
     attempts = distinct_attempts(make_environment(params, "marooned"), count)
-    teacher = served(params, url, open_at_once)
+    teacher = served(params, url)
     began = perf_counter()
     teacher.judge(attempts)
     teacher.close()
     return perf_counter() - began
 
 
-def served(params: Params, url: str, open_at_once: int) -> ServedTeacher:
+def served(params: Params, url: str) -> ServedTeacher:
+    """A teacher behind the server at `url`."""
     rules = make_environment(params, "marooned").rules
-    return ServedTeacher("marooned", rules, Endpoint(url, "teacher", concurrency=open_at_once), Conduct())
+    return ServedTeacher("marooned", rules, Endpoint(url, "teacher", concurrency=OPEN), Conduct())
 
 
 @contextmanager

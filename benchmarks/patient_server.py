@@ -1,7 +1,7 @@
 """A teacher's server that thinks for a while and is always right: `python -m benchmarks.patient_server SECONDS`.
 
-It answers each question after so many seconds, however many are open, as a GPU elsewhere would: no core of this machine
-is busy with it. It prints its port, and ends with its standard input.
+It answers one question every so many seconds, in the order in which they come, as a GPU elsewhere would that is busy
+whenever there is a question: no core of this machine is. It prints its port, and ends with its standard input.
 """
 
 from __future__ import annotations
@@ -13,6 +13,21 @@ import sys
 LEGAL = "legal_actions"
 
 
+class Queue:
+    """When the answer to a question is ready: a while after it came, and after the one before it."""
+
+    free = 0.0
+
+    async def wait(self, seconds: float) -> None:
+        """Until the answer to a question that comes now is ready."""
+        now = asyncio.get_running_loop().time()
+        self.free = max(now, self.free) + seconds
+        await asyncio.sleep(self.free - now)
+
+
+QUEUE = Queue()
+
+
 async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Questions of one connection, one after the other."""
     try:
@@ -20,7 +35,7 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
             length = int(head.split("content-length:")[1].split("\r\n")[0])
             question = json.loads(await reader.readexactly(length))
-            await asyncio.sleep(float(sys.argv[1]))
+            await QUEUE.wait(float(sys.argv[1]))
             message = {"content": json.dumps(verdict(question["messages"][1]["content"]))}
             body = json.dumps({"model": question["model"], "choices": [{"message": message}]}).encode()
             writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))

@@ -20,7 +20,7 @@ import torch
 from peft import get_peft_model
 
 from benchmarks.shapes import PAD, Shape
-from castaway.envs.base import Message, Outcome, Prompt, TextEnvironment
+from castaway.envs.base import HELD_OUT_START, Message, Outcome, Prompt, Stage, TextEnvironment
 from castaway.models.places import hidden_states_at
 from castaway.models.reward import RewardScorer, Scale
 from castaway.models.tiny import train_tokenizer
@@ -30,6 +30,7 @@ from castaway.rl.actor_critic import ActorCritic, Scores, TurnBatch
 from castaway.rl.ppo import PpoTrainer
 from castaway.rl.rollout import Answer
 from castaway.rl.sampling import SamplingRules, sample_replies
+from castaway.rl.tasks import TaskSource
 from castaway.teacher.base import Attempt, Verdict
 
 ROOT = Path(__file__).parents[1]
@@ -106,11 +107,17 @@ def our_trainer(params: Params, shape: Shape, batches: int, separate: bool = Fal
     )
     prompts = iter(shape.prompts(batches))
     scorer = TokenScorer(shape.scalar_model(1))
-    trainer = PpoTrainer(
-        actor, train_tokenizer(["nothing"], 300), lambda: OneTurn(prompts), AnythingGoes(), scorer, settings, seed=0
+    return PpoTrainer(
+        actor,
+        train_tokenizer(["nothing"], 300),
+        lambda: OneTurn(prompts),
+        AnythingGoes(),
+        scorer,
+        settings,
+        seed=0,
+        source=TaskSource([Stage("all", range(HELD_OUT_START), ("crew",))], settings.replay, 0, "crew"),
+        served=lambda actor, generator: TokenSpeaker(actor, shape, generator),
     )
-    trainer._speaker = TokenSpeaker(actor, shape, trainer.generator)  # type: ignore[assignment]
-    return trainer
 
 
 class OneTurn(TextEnvironment):
@@ -161,6 +168,9 @@ class TokenSpeaker:
     def __init__(self, actor: ActorCritic, shape: Shape, generator: torch.Generator) -> None:
         self._actor, self._generator = actor, generator
         self._rules = SamplingRules(1.0, shape.reply, NO_STOP, PAD)
+
+    def refresh(self) -> None:
+        """The weights are the actor's own."""
 
     def __call__(self, prompts: Sequence[Prompt]) -> list[Answer]:
         rows = [prompt.observation for prompt in prompts]

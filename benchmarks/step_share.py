@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from benchmarks.rollouts import untrained
-from castaway.envs.registry import make_environment
+from castaway.envs.registry import make_environment, task_module
 from castaway.models.policy import new_adapter
 from castaway.models.reward import RewardScorer, Scale
 from castaway.params import Params
@@ -19,6 +19,7 @@ from castaway.report import table
 from castaway.rl import speaker
 from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.ppo import PpoTrainer
+from castaway.rl.tasks import TaskSource
 from castaway.teacher.base import Teacher
 from castaway.teacher.rules import RulesTeacher
 
@@ -66,6 +67,7 @@ def trainer_of(params: Params, turns: int | None, teacher: Teacher | None = None
         scorer,
         settings,
         params.seed,
+        TaskSource(task_module("marooned").curriculum(params), settings.replay, params.seed, "crew"),
     )
 
 

@@ -1,14 +1,17 @@
-"""How busy the client keeps a teacher's server: answers a second as PPO asks, beside the most that it can give.
+"""How busy the client keeps a teacher's server, and what waiting for a teacher costs a step of PPO.
 
     make bench-teacher      measure, print, and write benchmarks/teacher.md
 
 The server is vLLM with an untrained model, whose answers are cut off after as many tokens as a short verdict has; so
 every question is asked twice, and what is counted is completions. The server's own capacity is the best of bare
-requests with more and more of them open.
+requests for the same with more and more of them open, asked in turns with the verdicts. The model is large enough that
+a step of vLLM's is mostly arithmetic: with a tiny one, vLLM's processes, which wait for each other by spinning, starve
+its HTTP server of a small host's processors, and the rate swings threefold from one minute to the next, whoever asks.
 """
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,53 +22,102 @@ from time import perf_counter
 
 import torch
 
+from benchmarks.overlap import overlap_table
 from castaway.envs.base import TextEnvironment
 from castaway.envs.registry import make_environment
 from castaway.models.tiny import new_model, train_tokenizer
 from castaway.params import Params, load_params
 from castaway.report import table
-from castaway.teacher.chat_client import Endpoint
-from castaway.teacher.inspection import distinct_attempts, measure_speed
-from castaway.teacher.question import question
+from castaway.serving.server import running
+from castaway.serving.vllm import Serving
+from castaway.teacher.answer import answer_schema, parse_answer
+from castaway.teacher.chat_client import ChatClient, Endpoint
+from castaway.teacher.inspection import distinct_attempts
+from castaway.teacher.question import asked_again, question
 from castaway.teacher.served import Conduct, ServedTeacher
-from castaway.teacher.server import running
-from castaway.teacher.vllm import Serving
+from flows.tracking import revision
 
 HERE = Path(__file__).parent
 ANSWER_TOKENS = 48
 CONTEXT = 4096
-LEVELS = [1, 16, 64, 128]
+SIZE = {"hidden_size": 384, "layers": 6, "heads": 6}
+LEVELS = [16, 64, 128]
 OPEN = 64
-QUESTIONS = 256
-ROUNDS = 3
+QUESTIONS = 128
+ROUNDS = 5
+STEPS = 2
+"""Of PPO, in each row of the second table."""
+THREADS = 1
+"""Of torch: the other processor is for the client and the servers, as it would be beside a GPU."""
 
 
 def main() -> None:
     params = load_params(HERE.parent / "params.yaml")
-    environment = make_environment(params, "marooned")
-    with served(params, environment) as endpoint:
-        measure_speed(environment, endpoint, [OPEN], OPEN)  # warms up
-        capacity = measure_speed(environment, endpoint, LEVELS, QUESTIONS)
-        rates = [judged(environment, endpoint, round_number) for round_number in range(ROUNDS)]
-    most = max(speed.per_second for speed in capacity)
-    rows = [[f"bare requests, {speed.concurrency} open", *_row(speed.per_second, most)] for speed in capacity]
-    rows.append([f"verdicts as PPO asks for them, {OPEN} open", *_row(median(rates), most)])
-    text = (
-        f"# A teacher's server\n\nWritten by `make bench-teacher`: vLLM on a CPU, an untrained model, {ANSWER_TOKENS} "
-        f"tokens an answer.\n\n{table(['asked', 'completions/s', 'of its capacity'], rows)}\n"
-    )
+    torch.set_num_threads(THREADS)
+    parts = [
+        f"# A teacher's server\n\nWritten by `make bench-teacher` at commit {revision(HERE.parent)[:7]}.",
+        f"## How busy it is kept\n\nvLLM on a CPU, an untrained model, {ANSWER_TOKENS} tokens an answer; medians of "
+        f"{ROUNDS} times {QUESTIONS} questions.\n\n{capacity_table(params)}",
+        "## What a step of PPO waits for it\n\nA server that answers one question every so many milliseconds, as a GPU "
+        f"elsewhere would, and the tiny model on {THREADS} thread. {overlap_table(params, STEPS)}",
+    ]
+    text = "\n\n".join(parts) + "\n"
     print(text, end="")
     (HERE / "teacher.md").write_text(text, encoding="utf-8")
+
+
+def capacity_table(params: Params) -> str:
+    """Completions a second, asked barely and as PPO asks."""
+    environment = make_environment(params, "marooned")
+    with served(params, environment) as endpoint:
+        asked(environment, endpoint, OPEN, 0)  # warms up
+        bare: dict[int, list[float]] = {level: [] for level in LEVELS}
+        verdicts, first = [], QUESTIONS
+        for _ in range(ROUNDS):
+            for level in LEVELS:
+                bare[level].append(asked(environment, endpoint, level, first))
+                first += QUESTIONS
+            verdicts.append(judged(environment, endpoint, first))
+            first += QUESTIONS
+    most = max(median(rates) for rates in bare.values())
+    rows = [[f"bare requests, {level} open", *_row(median(rates), most)] for level, rates in bare.items()]
+    rows.append([f"verdicts as PPO asks for them, {OPEN} open", *_row(median(verdicts), most)])
+    return table(["asked", "completions/s", "of its capacity"], rows)
+
+
+def asked(environment: TextEnvironment, endpoint: Endpoint, level: int, first: int) -> float:
+    """Completions a second of bare requests: each question, and again with what is wrong with the answer."""
+    attempts = distinct_attempts(environment, first + QUESTIONS)[first:]
+    messages = [question("marooned", environment.rules, attempt) for attempt in attempts]
+    began = perf_counter()
+    tries = asyncio.run(_twice(replace(endpoint, concurrency=level), messages))
+    return tries / (perf_counter() - began)
+
+
+async def _twice(endpoint: Endpoint, questions: list[list[dict[str, str]]]) -> int:
+    """How many requests that took."""
+    client, slots, schema = ChatClient(endpoint), asyncio.Semaphore(endpoint.concurrency), answer_schema()
+
+    async def one(messages: list[dict[str, str]]) -> None:
+        async with slots:
+            text = await client.complete(messages, schema)
+            try:
+                parse_answer(text)
+            except ValueError as error:
+                await client.complete(asked_again(messages, text, str(error)), schema)
+
+    await asyncio.gather(*(one(messages) for messages in questions))
+    await client.close()
+    return client.counts["tries"]
 
 
 def _row(rate: float, most: float) -> list[str]:
     return [f"{rate:.1f}", f"{100 * rate / most:.0f} %"]
 
 
-def judged(environment: TextEnvironment, endpoint: Endpoint, round_number: int) -> float:
-    """Completions a second while so many situations are judged, none of them twice."""
-    skipped = len(LEVELS) * QUESTIONS + round_number * QUESTIONS
-    attempts = distinct_attempts(environment, skipped + QUESTIONS)[skipped:]
+def judged(environment: TextEnvironment, endpoint: Endpoint, first: int) -> float:
+    """Completions a second while so many situations are judged, none of them for the second time."""
+    attempts = distinct_attempts(environment, first + QUESTIONS)[first:]
     teacher = ServedTeacher("marooned", environment.rules, replace(endpoint, concurrency=OPEN), Conduct())
     try:
         began = perf_counter()
@@ -81,7 +133,7 @@ def served(params: Params, environment: TextEnvironment) -> Iterator[Endpoint]:
     asked = [question("marooned", environment.rules, attempt) for attempt in distinct_attempts(environment, 8)]
     tokenizer = train_tokenizer([message["content"] for messages in asked for message in messages], 1024)
     torch.manual_seed(0)
-    model = new_model(params.base, tokenizer)
+    model = new_model(params.base.model_copy(update=SIZE), tokenizer)
     model.config.max_position_embeddings = CONTEXT
     with tempfile.TemporaryDirectory(prefix="castaway-teacher-") as folder:
         weights = Path(folder) / "model"

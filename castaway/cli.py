@@ -78,10 +78,10 @@ def results(
     from castaway.report import task_report
 
     folders = [root / "data" / task / "metrics" for task in TASKS]
-    seats = {task: task_module(task).EVALUATION_SEATS[0] for task in TASKS}
     built = {folder.parent.name: folder for folder in folders if (folder / "evaluate.json").is_file()}
     if not built:
         raise CastawayError(f"there is no data/TASK/metrics/evaluate.json in {root.resolve()}; `dvc repro` builds it")
+    seats = {task: task_module(task).EVALUATION_SEATS[0] for task in built}
     show(
         "\n\n".join(f"### {task}\n\n{task_report(folder, seats[task])}" for task, folder in built.items()),
         "results",
@@ -90,11 +90,55 @@ def results(
 
 
 @app.command()
+def chat(
+    model: Annotated[Path | None, typer.Argument(help="A model's folder; data/TASK/merge if none is named.")] = None,
+    task: Annotated[str, typer.Option(help="Ask as this task does; what is known may stand after a |.")] = "",
+    score: Annotated[bool, typer.Option("--score", help="Show the reward model's score, and the level.")] = False,
+    temperature: Annotated[float, typer.Option(min=0.0, help="0 takes the likeliest token each time.")] = 0.7,
+    max_new_tokens: Annotated[int, typer.Option(min=1, help="The longest answer.")] = 64,
+    seed: Annotated[int, typer.Option(help="Of the drawn tokens.")] = 1,
+    root: Annotated[Path, typer.Option(help="The repository, for the task's models.")] = Path(),
+) -> None:
+    """Talk to a trained model, a line a turn: /new forgets, /quit leaves."""
+    from castaway.envs.registry import TASKS, task_module
+
+    if not task and (score or model is None):
+        raise CastawayError("name a model's folder or a --task; --score needs a --task")
+    if task and not (task in TASKS and hasattr(task_module(task), "chat_messages")):
+        talkative = [name for name in TASKS if hasattr(task_module(name), "chat_messages")]
+        raise CastawayError(f"--task is {task!r}, expected one of {', '.join(talkative)}")
+
+    folder = model or root / "data" / task / "merge"
+    if not (folder / "config.json").is_file():
+        raise CastawayError(f"{folder} holds no model (config.json is missing); `dvc repro` builds data/TASK/merge")
+
+    from castaway.chatting import converse, load_chat, load_scorer, plain
+    from castaway.models.training import seed_everything
+
+    seed_everything(seed, threads=1)
+    module = task_module(task) if task else None
+    talk = load_chat(folder, module.chat_messages if module else plain, temperature, max_new_tokens)
+    scorer = load_scorer(root, task, talk.tokenizer) if score else None
+    converse(talk, scorer, module.chat_remark if module and score else None)
+
+
+@app.command()
 def episode(path: Annotated[Path, typer.Argument(help="A .jsonl file in data/TASK/evaluate/POLICY/.")]) -> None:
     """Print a saved episode: who said what, how it was judged, and what came of it."""
     from castaway.transcript import episode_text, read_episode
 
     typer.echo(episode_text(read_episode(path)))
+
+
+@app.command()
+def task(task_id: Annotated[int, typer.Argument(help="An id of the task openspiel.")]) -> None:
+    """Explain a task id of the openspiel task: the game, its variant, the seat and the seeds."""
+    from castaway.envs.openspiel.ids import episode_of, explained
+
+    try:
+        typer.echo(explained(episode_of(task_id)))
+    except ValueError as error:
+        raise CastawayError(str(error)) from None
 
 
 @app.command()

@@ -33,13 +33,14 @@ class Pair:
 
 def play_scripted(
     environment: TextEnvironment,
+    seat: str,
     task_ids: Iterable[int],
     make_player: Callable[[Random], Callable[[Prompt], Reply]],
 ) -> list[tuple[Prompt, Reply]]:
-    """Every turn of whole episodes in which one scripted player plays all agents."""
+    """Every turn of whole episodes in which one scripted player plays all agents of a seat."""
     turns = []
     for task_id in task_ids:
-        environment.reset(task_id, "all")
+        environment.reset(task_id, seat)
         play = make_player(Random(task_id))
         while not environment.done:
             replies = [(prompt, play(prompt)) for prompt in environment.prompts()]

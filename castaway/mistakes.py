@@ -112,6 +112,8 @@ def _type_words(annotation: Any) -> str:
         return f"one of {listed}" if len(arguments) > 1 else listed
     if origin is list:
         return f"a list of {_type_words(arguments[0])}"
+    if origin is dict:
+        return "a section with keys of the section of its name"
     if origin in (Union, types.UnionType):
         return " or ".join(_type_words(argument) for argument in arguments)
     return str(annotation)

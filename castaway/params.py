@@ -6,6 +6,7 @@ the run before anything is built, in one line that names the key, the value and 
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -23,7 +24,7 @@ Positive = Annotated[float, Field(gt=0)]
 NonNegative = Annotated[float, Field(ge=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 
-TaskName = Literal["marooned"]
+TaskName = Literal["marooned", "openspiel", "strictbot"]
 
 
 class Section(BaseModel):
@@ -82,6 +83,58 @@ class MaroonedParams(Section):
 
     scenario: Literal["skiff", "classic"]
     rendering: Literal["compact", "full"]
+
+
+class OpenSpielStageParams(Section):
+    """A stage of the curriculum of the `openspiel` task."""
+
+    games: Annotated[list[str], Field(min_length=1)]
+    """A game with one of its variants, `connect_four 4x5`, or with all of them, `connect_four`."""
+    opponents: Annotated[list[str], Field(min_length=1)]
+    """Whom they are played against, in turn: `random`, or `mcts-N`, a tree search of N simulations a move."""
+    threshold: Fraction
+    """Share of successes from which the next stage is played."""
+    floor: Fraction
+    """Share of successes under which the stage before is played again."""
+    window: PositiveInteger
+    """Episodes in a row over which the share is taken."""
+
+    @model_validator(mode="after")
+    def _sensible(self) -> OpenSpielStageParams:
+        for name in self.opponents:
+            if not re.fullmatch(r"random|mcts-([2-9]|[1-9]\d+)", name):
+                raise ValueError(f"opponents is {name!r}, expected random, or mcts-N with 2 simulations or more")
+        if self.floor > self.threshold:
+            raise ValueError(f"floor is {self.floor}, expected at most the threshold ({self.threshold})")
+        return self
+
+
+class OpenSpielParams(Section):
+    """The curriculum of the `openspiel` task: three stages, which training moves along by itself."""
+
+    easy: OpenSpielStageParams
+    medium: OpenSpielStageParams
+    hard: OpenSpielStageParams
+
+    @property
+    def stages(self) -> dict[str, OpenSpielStageParams]:
+        """By name, in order."""
+        return {"easy": self.easy, "medium": self.medium, "hard": self.hard}
+
+
+class StrictbotParams(Section):
+    """The questions of the `strictbot` task, and what an answer earns beside the reward model's score."""
+
+    rendering: Literal["compact", "full"]
+    """The full one tells an instruct model what to do; a tiny model learns it."""
+    factual_weight: NonNegative
+    """Paid for the fact, word for word, without its opposite."""
+    constructiveness_weight: NonNegative
+    """Paid for something to go on with, beside the fact."""
+    toxicity_weight: NonNegative
+    """Taken for abuse, times how likely it is some."""
+    inconsistency_weight: NonNegative
+    """Taken for the tones of two levels in one answer."""
 
 
 class TeacherParams(Section):
@@ -148,6 +201,17 @@ class RewardModelParams(Section):
     lora: LoraParams
 
 
+class ReplayParams(Section):
+    """Failed episodes that are played again, of any task."""
+
+    share: Fraction
+    """Share of the draws that are replays."""
+    capacity: PositiveInteger
+    """At most so many failures are kept; the oldest makes room."""
+    mastery: PositiveInteger
+    """Successes in a row after which an episode is not played again."""
+
+
 class PpoParams(Section):
     """PPO on whole episodes, with a correction-SFT pass now and then."""
 
@@ -157,11 +221,18 @@ class PpoParams(Section):
     """Episodes that are played side by side: to their end, or as far as `turns_per_step` goes."""
     turns_per_step: PositiveInteger | None
     """Turns after which a rollout is cut off; its episodes go on in the next one. null plays whole episodes."""
+    sampler: Literal["here", "vllm"]
+    """Who draws the replies: the trainer, or a vLLM server that the stage starts beside itself, for models of billions
+    of parameters; with vllm, results are not reproducible to the byte."""
+    sampler_gibibytes: PositiveInteger
+    """Memory for the keys and values of a vLLM sampler, which shares its accelerator with the trainer."""
     lanes: PositiveInteger
     """Groups of episodes: while the teacher judges one, the policy plays another. 2 pays with a slow teacher."""
     ahead: bool
-    """Play the next rollout between the minibatches of an update, with the weights of that moment, so that the teacher
-    judges all the time; its turns are up to one update older than with false."""
+    """Play the next rollout while the last one is learned from, so that the teacher judges all the time; its words are
+    drawn from the weights of one update before."""
+    replay: ReplayParams
+    """How failed episodes come back."""
     traitor_share: Fraction
     """Share of the episodes in which the policy plays the traitor against a scripted crew."""
     epochs: PositiveInteger
@@ -220,8 +291,12 @@ class PpoParams(Section):
             raise ValueError(
                 "kl_estimator is 'k1', expected 'k3' where kl_in is 'loss': the gradient of k1 means nothing"
             )
-        if self.ahead and self.turns_per_step is not None:
-            raise ValueError(f"turns_per_step is {self.turns_per_step}, expected null where ahead is true")
+        if self.sampler == "vllm" and self.importance_cap is None:
+            raise ValueError("importance_cap is null, expected a number where sampler is vllm, such as 2.0")
+        if self.sampler == "vllm" and self.turns_per_step is not None:
+            raise ValueError(f"turns_per_step is {self.turns_per_step}, expected null where sampler is vllm")
+        if self.sampler == "vllm" and self.processes > 1:
+            raise ValueError(f"processes is {self.processes}, expected 1 where sampler is vllm")
         return self
 
 
@@ -253,6 +328,25 @@ class MergeParams(Section):
     """Largest allowed difference of the logits before and after merging."""
 
 
+class StageOverrides(Section):
+    """Keys of the stages' sections that one task sets differently."""
+
+    dataset: dict[str, Any]
+    sft: dict[str, Any]
+    reward_model: dict[str, Any]
+    ppo: dict[str, Any]
+    correction_sft: dict[str, Any]
+    evaluate: dict[str, Any]
+
+
+class Overrides(Section):
+    """What each task sets differently."""
+
+    marooned: StageOverrides
+    openspiel: StageOverrides
+    strictbot: StageOverrides
+
+
 class Params(Section):
     """The whole of `params.yaml`."""
 
@@ -265,6 +359,8 @@ class Params(Section):
     """Torch threads; results are reproducible to the byte for a given number."""
     base: BaseParams
     marooned: MaroonedParams
+    openspiel: OpenSpielParams
+    strictbot: StrictbotParams
     teacher: TeacherParams
     dataset: DatasetParams
     sft: SftParams
@@ -273,6 +369,14 @@ class Params(Section):
     correction_sft: CorrectionSftParams
     evaluate: EvaluateParams
     merge: MergeParams
+    overrides: Overrides
+
+    def for_task(self, task: str) -> Params:
+        """The parameters with what the task sets differently in its place; the same where there is no task."""
+        content = self.model_dump()
+        for name, changed in content["overrides"].get(task, {}).items():
+            content[name] |= changed
+        return Params.model_validate(content)
 
 
 def load_params(path: Path) -> Params:
@@ -287,9 +391,15 @@ def load_params(path: Path) -> Params:
     if not isinstance(content, dict):
         raise CastawayError(f"{path.name} holds a {type(content).__name__}, expected a mapping of sections")
     try:
-        return Params.model_validate(content)
+        params = Params.model_validate(content)
     except ValidationError as error:
         raise CastawayError(f"{path.name}: {explain(Params, error)}") from None
+    for task in Overrides.model_fields:
+        try:
+            params.for_task(task)
+        except ValidationError as error:
+            raise CastawayError(f"{path.name}: with overrides.{task}, {explain(Params, error)}") from None
+    return params
 
 
 def _read_yaml(path: Path) -> Any:

@@ -74,7 +74,7 @@ def execute(stage: declared.Declared, params: Params, device: hardware.Device) -
         curves.add(step, values)
         run.log(step, values)
 
-    visible = restrict(params, stage.param_names, stage.address)
+    visible = restrict(params.for_task(stage.task), stage.param_names, stage.address)
     readable = frozenset(stage.inputs.data)
     context = RestrictedContext(stage.root, visible, stage.task, stage.name, log, scratch, run.log, run.trace, readable)
     empty(context.output)

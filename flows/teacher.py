@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 
 from castaway.errors import CastawayError
 from castaway.params import TeacherParams
+from castaway.serving.server import running
+from castaway.serving.vllm import Serving
 from castaway.teacher.key import secret
-from castaway.teacher.server import running
-from castaway.teacher.vllm import Serving
 from flows import declared
 from flows.lineage import locked_stages
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from statistics import mean
 from typing import Any
 
-from castaway.datasets import Demonstration, balanced_pairs, play_scripted, write_rows
-from castaway.envs.base import HELD_OUT_START, block_of
+from castaway.chat import Reply
+from castaway.datasets import Demonstration, Pair, balanced_pairs, play_scripted, write_rows
+from castaway.envs.base import HELD_OUT_START, Prompt, block_of, ids_in_a_row
 from castaway.envs.registry import make_environment, task_module
 from castaway.models.policy import load_tokenizer
 from castaway.models.tokens import prompt_tokens, reply_tokens
@@ -33,13 +34,14 @@ def run(context: Context) -> dict[str, Any]:
     module = task_module(context.task)
     environment = make_environment(context.params, context.task)
     random = Random(context.params.seed)
+    played, seat = module.training_ids(getattr(context.params, context.task)), module.SCRIPTED_SEAT
 
     def ordinary(stream: Random) -> Callable[..., Any]:
         return module.demonstrator(stream, params.carelessness)
 
     # Demonstrations: some turns of many episodes.
     start = FIRST_ID + block_of(context.params.seed)
-    turns = play_scripted(environment, range(start, start + params.episodes), ordinary)
+    turns = play_scripted(environment, seat, ids_in_a_row(played, start, params.episodes), ordinary)
     drawn = random.sample(turns, min(params.demonstrations, len(turns)))
     demonstrations = [Demonstration(prompt.messages, str(reply), prompt.role) for prompt, reply in drawn]
     write_rows(context.output / "demonstrations.jsonl", demonstrations)
@@ -47,13 +49,17 @@ def run(context: Context) -> dict[str, Any]:
     # Preference pairs: the same situations with a competent player's action; held-out ones from other episodes.
     other = 2 * FIRST_ID + block_of(context.params.seed)
     share = max(1, params.episodes * params.held_out_pairs // params.pairs)
-    held_out_turns = play_scripted(environment, range(other, other + share), ordinary)
+    held_out_turns = play_scripted(environment, seat, ids_in_a_row(played, other, share), ordinary)
     situations = [(prompt, module.expert(prompt)) for prompt, _ in turns]
     held_out = [(prompt, module.expert(prompt)) for prompt, _ in held_out_turns]
     # Hard pairs are learned from; what is measured is drawn as it comes.
     plain, aimless = params.plain_share, module.AIMLESS
-    pairs = balanced_pairs(situations, params.pairs, random, plain, aimless, params.alike_share)
-    held_out_pairs = balanced_pairs(held_out, params.held_out_pairs, random, plain, aimless)
+    if hasattr(module, "preference_pairs"):
+        pairs = _own_pairs(module, turns, params.pairs, random)
+        held_out_pairs = _own_pairs(module, held_out_turns, params.held_out_pairs, random)
+    else:
+        pairs = balanced_pairs(situations, params.pairs, random, plain, aimless, params.alike_share)
+        held_out_pairs = balanced_pairs(held_out, params.held_out_pairs, random, plain, aimless)
     write_rows(context.output / "pairs.jsonl", pairs)
     write_rows(context.output / "held_out_pairs.jsonl", held_out_pairs)
 
@@ -78,6 +84,11 @@ def run(context: Context) -> dict[str, Any]:
     }
     (context.output / "CARD.md").write_text(_card(context.task, metrics, verbs), "utf-8")
     return metrics
+
+
+def _own_pairs(module: Any, turns: Sequence[tuple[Prompt, Reply]], count: int, random: Random) -> list[Pair]:
+    """Pairs that the task makes itself of the situations of these turns."""
+    return [Pair(*row) for row in module.preference_pairs([prompt for prompt, _ in turns], count, random)]
 
 
 def _card(task: str, metrics: dict[str, Any], verbs: Counter[str]) -> str:

@@ -24,7 +24,7 @@ from castaway.models.training import seed_everything
 from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.rollout import Answer, Speaker, play_episodes
 from castaway.rl.speaker import ModelSpeaker
-from castaway.rl.trajectory import Episode
+from castaway.rl.trajectory import Episode, Turn
 from castaway.statistics import clustered_mean, proportion
 from stages.context import Context
 
@@ -53,7 +53,7 @@ def run(context: Context) -> dict[str, Any]:
                 keep_snapshots=params.replays,
                 on_finished=lambda _: bar.update(),
             )
-            metrics[name] = _figures(episodes, seats)
+            metrics[name] = {**_figures(episodes, seats), **_own_figures(context, episodes, seats[0])}
             for episode in episodes[: params.replays]:
                 _save_episode(context.output / name / f"{episode.task_id}.jsonl", episode)
 
@@ -103,6 +103,23 @@ def _figures(episodes: Sequence[Episode], seats: Sequence[str]) -> dict[str, Any
             **clustered_mean(returns).entries(f"{prefix}mean_return"),
         }
     return figures
+
+
+def _own_figures(context: Context, episodes: Sequence[Episode], seat: str) -> dict[str, Any]:
+    """What the task itself reports of its main seat, if it does."""
+    module = task_module(context.task)
+    if not hasattr(module, "report"):
+        return {}
+    played = [episode for episode in episodes if episode.seat == seat]
+    stop = load_tokenizer(context.folder("base")).eos_token_id
+    cut = [any(_is_cut(turn, stop) for trajectory in e.trajectories for turn in trajectory.turns) for e in played]
+    figures: dict[str, Any] = module.report([episode.outcome for episode in played], cut)
+    return figures
+
+
+def _is_cut(turn: Turn, stop: Any) -> bool:
+    """Whether a reply that a model drew ends before its stop token."""
+    return bool(turn.reply_tokens) and turn.reply_tokens[-1] != stop
 
 
 def _save_episode(path: Path, episode: Episode) -> None:

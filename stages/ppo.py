@@ -9,14 +9,16 @@ can be switched off. A killed run goes on from its newest checkpoint.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from torch import Generator
 from tqdm import tqdm
 
-from castaway.envs.registry import make_environment
+from castaway.envs.registry import make_environment, task_module
 from castaway.models.policy import load_model, load_tokenizer, new_adapter
 from castaway.models.reward import RewardScorer
 from castaway.models.training import seed_everything
@@ -26,6 +28,11 @@ from castaway.rl.checkpoint import load_newest, random_states, save_checkpoint, 
 from castaway.rl.corrections import write_corrections
 from castaway.rl.launch import together
 from castaway.rl.ppo import PpoTrainer
+from castaway.rl.served_sampler import ServedSampler
+from castaway.rl.speaker import Sampler
+from castaway.rl.tasks import TaskSource
+from castaway.serving.server import running
+from castaway.serving.vllm import Serving
 from castaway.teacher.base import Teacher, TeacherOutage
 from castaway.teacher.choice import chosen_teacher
 from stages.context import Context
@@ -46,6 +53,7 @@ def run(context: Context) -> dict[str, Any]:
         "corrections": len(trainer.corrections),
         "trainable_parameters": sum(w.numel() for w in trainer.actor.policy.parameters() if w.requires_grad),
         **_last(history[-max(1, context.params.ppo.steps // 5) :]),
+        "played": trainer.source.table(),
     }
 
 
@@ -62,14 +70,42 @@ def _nothing(step: int, values: Mapping[str, float]) -> None:
 def _train(context: Context) -> tuple[PpoTrainer, list[dict[str, float]]]:
     """All steps, from the newest checkpoint on."""
     rules = make_environment(context.params, context.task).rules
-    with chosen_teacher(context.params.teacher, context.task, rules, context.verdicts, context.trace) as teacher:
-        trainer = _trainer(context, teacher)
+    choice = chosen_teacher(context.params.teacher, context.task, rules, context.verdicts, context.trace)
+    with choice as teacher, _served(context) as served:
+        trainer = _trainer(context, teacher, served)
         history = _resume(context, trainer)
         _steps(context, trainer, teacher, history)
     return trainer, history
 
 
-def _trainer(context: Context, teacher: Teacher) -> PpoTrainer:
+@contextmanager
+def _served(context: Context) -> Iterator[Callable[[ActorCritic, Generator], Sampler] | None]:
+    """What makes the sampler, if it is a server; inside, that has the SFT policy."""
+    params = context.params.ppo
+    if params.sampler == "here":
+        yield None
+        return
+    base, sft, folder = context.folder("base"), context.folder("sft"), context.scratch / "sampler"
+    tokenizer = load_tokenizer(base)
+    load_model(base, [sft]).save_pretrained(folder / "model")
+    tokenizer.save_pretrained(folder / "model")
+    serving = Serving(
+        str(folder / "model"),
+        model="base",
+        port=0,
+        passing_rank=params.lora.rank,
+        cache_gibibytes=params.sampler_gibibytes,
+        environment=context.root / ".venv-vllm",
+        log=context.root / "scratch" / "sampler.log",
+    )
+    with running(serving) as server:
+        limits = (params.temperature, params.max_new_tokens)
+        yield lambda actor, generator: ServedSampler(server.url, folder, tokenizer, *limits, actor)
+
+
+def _trainer(
+    context: Context, teacher: Teacher, served: Callable[[ActorCritic, Generator], Sampler] | None
+) -> PpoTrainer:
     """The SFT policy under a fresh adapter, with its teacher and its reward model."""
     seed_everything(context.params.seed, context.params.threads)
     base, sft = context.folder("base"), context.folder("sft")
@@ -83,7 +119,16 @@ def _trainer(context: Context, teacher: Teacher) -> PpoTrainer:
         scorer=RewardScorer.load(context.folder("reward_model"), base, [sft], tokenizer),
         params=context.params.ppo,
         seed=context.params.seed,
+        source=_source(context),
+        served=served,
     )
+
+
+def _source(context: Context) -> TaskSource:
+    """The task's curriculum, and failures that come back."""
+    module, params = task_module(context.task), context.params
+    stages, main_seat = module.curriculum(params), module.EVALUATION_SEATS[0]
+    return TaskSource(stages, params.ppo.replay, params.seed, main_seat, module.kind_of)
 
 
 def _resume(context: Context, trainer: PpoTrainer) -> list[dict[str, float]]:

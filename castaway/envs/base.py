@@ -23,8 +23,10 @@ may know. Legality is decided from the observation as well, so that neither text
 **Task ids.** Any id of 0 or more is an episode. Ids below `HELD_OUT_START` are for training, the others for
 evaluation; no training stage may draw one of those.
 
-**Seats.** An environment names groups of its agents (`seats`). `reset(task_id, seat)` hands the agents of that group
-to the caller and plays all others itself, by scripts.
+**Seats.** An environment names what a caller can take (`seats`): a group of its agents, against some script or other.
+`reset(task_id, seat)` hands the agents of that seat to the caller and plays all others itself.
+
+**Stages.** A task's curriculum is a tuple of `Stage`s, easy ones first; a task that has none has one stage.
 
 **Randomness** comes from the task id only; **time** does not exist; nothing is printed.
 """
@@ -32,7 +34,7 @@ to the caller and plays all others itself, by scripts.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -79,6 +81,23 @@ class Outcome:
     """Further figures, for reports."""
 
 
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What is played for a while in training."""
+
+    name: str
+    task_ids: Sequence[int]
+    """Training ids, all with the same chance; it may be long and hold nothing, as a `range` does."""
+    seats: tuple[str, ...]
+    """What is played on them, in turn."""
+    threshold: float = 1.0
+    """Share of successes in a full window from which the next stage is played."""
+    floor: float = 0.0
+    """Share of successes in a full window under which the stage before is played again."""
+    window: int = 100
+    """Episodes in a row that are looked at."""
+
+
 class Rules(Protocol):
     """What may be typed, decided from an observation alone."""
 
@@ -111,7 +130,7 @@ class TextEnvironment(ABC):
     agents: tuple[str, ...]
     """All agents, in a fixed order."""
     seats: tuple[str, ...]
-    """The groups of agents that a caller can take."""
+    """What a caller can take."""
     idle: str
     """A typed action that is always legal and does nothing."""
     rules: Rules
@@ -152,6 +171,15 @@ class TextEnvironment(ABC):
 def block_of(seed: int) -> int:
     """Where the task ids of a seed begin within a range of a hundred million: no two of a hundred seeds share one."""
     return seed % 100 * 1_000_000
+
+
+def ids_in_a_row(task_ids: Sequence[int], start: int, count: int) -> list[int]:
+    """`count` neighbours of a sequence, from the place in it that `start` has among all training ids.
+
+    So stages that begin at different training ids take different ones of any task, however few a task has.
+    """
+    first = start * len(task_ids) // HELD_OUT_START
+    return [task_ids[first + number] for number in range(count)]
 
 
 def is_held_out(task_id: int) -> bool:

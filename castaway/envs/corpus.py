@@ -1,12 +1,12 @@
-"""Text of scripted play, for pretraining the tiny base model: every task contributes its share."""
+"""Text of scripted play, for pretraining the tiny base model: every task that is built contributes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from random import Random
 
-from castaway.envs.base import Message, block_of
-from castaway.envs.registry import TASKS, make_environment, task_module
+from castaway.envs.base import Message, block_of, ids_in_a_row
+from castaway.envs.registry import make_environment, task_module
 from castaway.params import Params
 
 
@@ -19,18 +19,19 @@ class Document:
 
 
 def scripted_documents(params: Params) -> list[Document]:
-    """Whole scripted episodes of every task, a share of whose answers slip."""
-    return [document for task in TASKS for document in _documents(params, task)]
+    """Whole scripted episodes of every task that is built, a share of whose answers slip."""
+    return [document for task in params.tasks for document in _documents(params, task)]
 
 
 def _documents(params: Params, task: str) -> list[Document]:
     module = task_module(task)
     environment = make_environment(params, task)
     documents = []
-    for number in range(params.base.episodes):
-        task_id = block_of(params.seed) + number  # below those that the dataset stage plays
+    played = module.training_ids(getattr(params, task))
+    # Below those that the dataset stage plays.
+    for task_id in ids_in_a_row(played, block_of(params.seed), params.base.episodes):
         random = Random(task_id)
-        environment.reset(task_id, "all")
+        environment.reset(task_id, module.SCRIPTED_SEAT)
         play = module.demonstrator(random, params.base.carelessness)
         while not environment.done:
             actions = {}

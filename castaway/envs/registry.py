@@ -3,8 +3,19 @@
 - `make(section)`: a `TextEnvironment` by the task's section of the parameters;
 - `expert(prompt)`: a competent player's `Reply`, and `demonstrator(random, carelessness)`: an ordinary player;
 - `AIMLESS`: a reasoning that says nothing;
+- `SCRIPTED_SEAT`: the seat whose turns scripted text and demonstrations are made of;
 - `EVALUATION_SEATS`: the seats that a policy is evaluated in, the main one first;
+- `training_ids(section)`: the training ids of what a policy is trained in;
+- `curriculum(params)`: what is played in training, as `Stage`s, easy ones first;
+- `kind_of(task_id)`: what kind of episode an id is, in a word, for figures by kind;
 - `practice(observation, random, count)` and `slip(reply, random)`: text for pretraining the tiny base model.
+
+It may offer:
+
+- `preference_pairs(prompts, count, random)`: (messages, chosen, rejected) rows of its own for the reward model, where
+  an answer that suits another situation is not what it should learn from;
+- `report(outcomes, truncated)`: further figures of evaluation in the main seat;
+- `chat_messages(line)`, a prompt for what somebody typed, and `chat_remark(messages, answer)` on what was answered.
 """
 
 from __future__ import annotations
@@ -15,7 +26,7 @@ from typing import Any
 from castaway.envs.base import TextEnvironment
 from castaway.params import Params
 
-TASKS = ("marooned",)
+TASKS = ("marooned", "openspiel", "strictbot")
 """Every task there is."""
 
 

@@ -13,23 +13,23 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from random import Random
 from typing import Any, Protocol, TypeVar
 
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from castaway.envs.base import HELD_OUT_START, Message, TextEnvironment
+from castaway.envs.base import Message, Outcome, TextEnvironment
 from castaway.params import PpoParams
 from castaway.rl.actor_critic import ActorCritic
-from castaway.rl.ahead import Coming, harvest_of
+from castaway.rl.ahead import meanwhile
 from castaway.rl.continuing import ContinuingRollout, Harvest
 from castaway.rl.corrections import Correction, correct, correction_tokens
 from castaway.rl.kl import KlCoefficient
 from castaway.rl.ranks import Ranks
 from castaway.rl.rewards import Lesson, make_lessons
-from castaway.rl.rollout import Rounds, episode_rounds, finish
-from castaway.rl.speaker import ModelSpeaker
+from castaway.rl.rollout import play_episodes
+from castaway.rl.speaker import ModelSpeaker, Sampler
+from castaway.rl.tasks import TaskSource
 from castaway.rl.trajectory import Episode, Trajectory, Turn
 from castaway.rl.update import PolicyUpdate
 from castaway.teacher.agreement import Agreement
@@ -60,18 +60,21 @@ class PpoTrainer:
         scorer: Scorer,
         params: PpoParams,
         seed: int,
+        source: TaskSource,
+        served: Callable[[ActorCritic, torch.Generator], Sampler] | None = None,
     ) -> None:
-        """Start at step 0, together with the other processes of the process group, if there is one."""
+        """Start at step 0, together with the other processes of the process group, if there is one.
+
+        Episodes come from `source`; the replies are drawn here, or by what `served` makes.
+        """
         self.ranks = Ranks()
         self.actor = actor
         self.params = params
         self.step_number = 0
-        self.tasks = Random(seed)
-        self.drawn = 0
-        """Episodes that were begun."""
-        self.generator = torch.Generator(device=next(actor.parameters()).device).manual_seed(
-            seed + STRIDE * self.ranks.rank
-        )
+        self.source = source
+        device = next(actor.parameters()).device
+        # Two, for one draws replies while the other shuffles lessons.
+        self.generators = [torch.Generator(device).manual_seed(seed + STRIDE * self.ranks.rank) for _ in range(2)]
         self.kl = KlCoefficient(params.kl_coefficient, params.adaptive_kl)
         self.corrections: list[Correction] = []
         self.fresh: list[Correction] = []
@@ -81,33 +84,44 @@ class PpoTrainer:
         """Played while the last update was made."""
         self._tokenizer = tokenizer
         self._make, self._teacher, self._scorer = make, teacher, scorer
-        self._speaker = ModelSpeaker(
-            actor, tokenizer, params.temperature, params.max_new_tokens, self.generator, params.tokens_per_pass
-        )
-        self._update = PolicyUpdate(actor, params, self.generator, self.ranks)
+        self._sampler: Sampler
+        if served:
+            self._sampler = served(actor, self.generators[0])
+        else:
+            limits = (params.temperature, params.max_new_tokens)
+            settings = (*limits, self.generators[0], params.tokens_per_pass, params.ahead)
+            self._sampler = ModelSpeaker(actor, tokenizer, *settings)
+        self._update = PolicyUpdate(actor, params, self.generators[1], self.ranks)
         tables = len(self.ranks.share(range(params.episodes_per_step)))
-        self._continuing = ContinuingRollout(make, self._draw_mine, self._speaker, teacher, tables)
+        self._continuing = ContinuingRollout(make, self._draw_mine, self._sampler, teacher, tables)
 
     def step(self) -> dict[str, float]:
         """One step; returns its metrics, which are those of all processes."""
+        self._sampler.refresh()
         harvest = self._ready or self._rollout()
-        more = self.params.ahead and self.step_number + 1 < self.params.steps
-        coming = Coming(self._rounds(beside=True), self.params.lanes) if more else None
+        # Before the next rollout is drawn, which may be played meanwhile.
+        self._report(harvest.finished)
+        if not self.params.ahead or self.step_number + 1 >= self.params.steps:
+            self._ready = None
+            return self._learn(harvest)
+        with meanwhile(self._rollout) as next_harvest:
+            summary = self._learn(harvest)
+            self._ready = next_harvest()
+        return summary
+
+    def _learn(self, harvest: Harvest) -> dict[str, float]:
+        """Everything but the rollout."""
         lessons, scores = self._lessons(harvest.trajectories)
         in_loss = self.kl.value if self.params.kl_in == "loss" else 0.0
-        summary = {**_summary(self.ranks, harvest.finished, lessons, scores), "kl_coefficient": self.kl.value}
-        if coming:
-            turns = len(lessons) * self.ranks.count
-            coming.expect(harvest, self.params.epochs * -(-turns // self.params.minibatch_turns))
-        between = coming.advance if coming else lambda: None
-        losses = self._update.update(lessons, self._numbers(harvest), self.step_number, in_loss, between)
+        figures = _summary(self.ranks, harvest.finished, self.source.main_seat, lessons, scores)
+        summary = {**figures, **self._standing, "kl_coefficient": self.kl.value}
+        losses = self._update.update(lessons, self._numbers(harvest), self.step_number, in_loss)
         self.kl.adapt(summary["reference_kl"])
         corrected = self._collect(harvest.trajectories)
         self.step_number += 1
         if self.step_number % self.params.sft_interval == 0 and len(self.fresh) >= self.params.sft_minimum:
             losses["sft_loss"] = self._update.imitate([correction_tokens(self._tokenizer, c) for c in self.fresh])
             self.fresh = []
-        self._ready = coming.harvest() if coming else None
         return {**summary, **losses, "corrections": float(corrected)}
 
     def state(self) -> dict[str, Any]:
@@ -117,8 +131,8 @@ class PpoTrainer:
             "trained": {name: w.detach().clone() for name, w in self._trained()},
             "optimizer": copy.deepcopy(self._update.optimizer.state_dict()),
             "kl_coefficient": self.kl.value,
-            "tasks": self.ranks.gather((self.tasks.getstate(), self.drawn)),
-            "generators": self.ranks.gather(self.generator.get_state()),
+            "source": self.ranks.gather(self.source.state()),
+            "generators": self.ranks.gather([generator.get_state() for generator in self.generators]),
             "games": self.ranks.gather(self._continuing.state()),
             "corrections": list(self.corrections),
             "fresh": list(self.fresh),
@@ -137,9 +151,9 @@ class PpoTrainer:
         self.step_number = state["step_number"]
         self._update.optimizer.load_state_dict(state["optimizer"])
         self.kl.value = state["kl_coefficient"]
-        tasks, self.drawn = state["tasks"][self.ranks.rank]
-        self.tasks.setstate(tasks)
-        self.generator.set_state(state["generators"][self.ranks.rank])
+        self.source.load_state(state["source"][self.ranks.rank])
+        for generator, drawn in zip(self.generators, state["generators"][self.ranks.rank], strict=True):
+            generator.set_state(drawn)
         self._continuing.load_state(state["games"][self.ranks.rank])
         self.corrections, self.fresh = list(state["corrections"]), list(state["fresh"])
         self.agreement = copy.deepcopy(state["agreement"])
@@ -150,34 +164,23 @@ class PpoTrainer:
 
     # 1. Rollout ----------------------------------------------------------------------------------------------------
 
-    def _draw(self) -> tuple[int, str]:
-        """A training id, and who the policy plays: of every `episodes_per_step`, the first few are the traitor's."""
-        place = self.drawn % self.params.episodes_per_step
-        traitors = round(self.params.episodes_per_step * self.params.traitor_share)
-        self.drawn += 1
-        return self.tasks.randrange(HELD_OUT_START), "traitor" if place < traitors else "crew"
-
     def _draw_mine(self) -> tuple[int, str]:
         """This process's one of the next few draws: so no two processes play the same episode."""
-        return self.ranks.share([self._draw() for _ in range(self.ranks.count)])[0]
+        return self.ranks.share([self.source.draw() for _ in range(self.ranks.count)])[0]
+
+    def _report(self, episodes: Sequence[Episode]) -> None:
+        """Tell the source how everybody's episodes went."""
+        mine = [self.source.report((e.task_id, e.seat), e.outcome.success, _score(e.outcome)) for e in episodes]
+        self.source.learn(report for part in self.ranks.gather(mine) for report in part)
+        self._standing = self.source.metrics()
 
     def _rollout(self) -> Harvest:
         if self.params.turns_per_step is not None:
             return self._continuing.play(-(-self.params.turns_per_step // self.ranks.count))
-        return harvest_of(finish(self._rounds(beside=self.params.lanes > 1)))
-
-    def _rounds(self, beside: bool) -> Rounds:
-        """Whole episodes, a round at a time."""
-        tasks = self.ranks.share([self._draw() for _ in range(self.params.episodes_per_step)])
-        return episode_rounds(
-            self._make,
-            tasks,
-            self._speaker,
-            self._teacher,
-            parallel=len(tasks),
-            lanes=self.params.lanes,
-            beside=beside,
-        )
+        tasks = self.ranks.share([self.source.draw() for _ in range(self.params.episodes_per_step)])
+        lanes = self.params.lanes
+        episodes = play_episodes(self._make, tasks, self._sampler, self._teacher, parallel=len(tasks), lanes=lanes)
+        return Harvest([trajectory for episode in episodes for trajectory in episode.trajectories], episodes)
 
     def _numbers(self, harvest: Harvest) -> list[int]:
         """What this process's lessons are called: in the order in which one process would have played the episodes."""
@@ -193,10 +196,13 @@ class PpoTrainer:
         turns = [turn for trajectory in trajectories for turn in trajectory.turns]
         pairs = [(turn.prompt_tokens, turn.reply_tokens) for turn in turns]
         with self.actor.reference():
-            references = _by_trajectory(self._update.score_all(pairs), trajectories)
+            references = _by_trajectory([logprobs for logprobs, _ in self._update.score_all(pairs)], trajectories)
         own = None
         if self.params.importance_cap is not None:
-            own = _by_trajectory(self._update.score_all(pairs), trajectories)
+            read = self._update.score_all(pairs)
+            own = _by_trajectory([logprobs for logprobs, _ in read], trajectories)
+            for turn, (_, values) in zip(turns, read, strict=True):
+                turn.values = turn.values or values
         scores = [0.0] * len(turns)
         if self.params.reward_model_weight:
             scores = self._scorer.score([(turn.messages, turn.text) for turn in turns])
@@ -220,6 +226,11 @@ class PpoTrainer:
         return len(found)
 
 
+def _score(outcome: Outcome) -> float:
+    """How good an ending was, from 0 to 1: the environment's own score, or whether it was a success."""
+    return outcome.details.get("score", float(outcome.success))
+
+
 def _judgement(turn: Turn) -> tuple[Any, ...]:
     """What the report on agreement takes; long prompts go between processes only where there is something to see."""
     return (turn.source, turn.dispute, turn.messages, turn.text) if turn.dispute else (turn.source, None)
@@ -235,12 +246,12 @@ def _by_trajectory(rows: Sequence[Row], trajectories: Sequence[Trajectory]) -> l
 
 
 def _summary(
-    ranks: Ranks, episodes: Sequence[Episode], lessons: Sequence[Lesson], scores: Sequence[float]
+    ranks: Ranks, episodes: Sequence[Episode], seat: str, lessons: Sequence[Lesson], scores: Sequence[float]
 ) -> dict[str, float]:
     """What the rollout looked like; what is known of whole episodes only is left out if none has ended."""
     turns = [lesson.turn for lesson in lessons]
     mine = {
-        "success_rate": [float(episode.outcome.success) for episode in episodes if episode.seat == "crew"],
+        "success_rate": [float(episode.outcome.success) for episode in episodes if episode.seat == seat],
         "mean_return": [sum(turn.reward for turn in t.turns) for episode in episodes for t in episode.trajectories],
         "invalid_rate": [float(not turn.valid) for turn in turns],
         "penalty": [turn.penalty for turn in turns],

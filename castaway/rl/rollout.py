@@ -5,7 +5,7 @@ Without a teacher what is not a legal action counts as the environment's idle ac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -103,57 +103,14 @@ def play_episodes(
     Returns:
         The episodes in the order of `tasks`.
     """
-    rounds = episode_rounds(
-        make,
-        tasks,
-        speaker,
-        teacher,
-        parallel=parallel,
-        lanes=lanes,
-        beside=lanes > 1,
-        keep_snapshots=keep_snapshots,
-        on_finished=on_finished,
-    )
-    return finish(rounds)
-
-
-Rounds = Generator[None, None, list[Episode]]
-"""A rollout that can be left and taken up again after each round; it returns the episodes."""
-
-
-def finish(rounds: Rounds) -> list[Episode]:
-    """Play all rounds that are left."""
-    while True:
-        try:
-            next(rounds)
-        except StopIteration as end:
-            episodes: list[Episode] = end.value
-            return episodes
-
-
-def episode_rounds(
-    make: Callable[[], TextEnvironment],
-    tasks: Sequence[tuple[int, str]],
-    speaker: Speaker,
-    teacher: Teacher | None,
-    *,
-    parallel: int,
-    lanes: int,
-    beside: bool,
-    keep_snapshots: int = 0,
-    on_finished: Callable[[Episode], None] = lambda episode: None,
-) -> Rounds:
-    """`play_episodes`, a round at a time; `beside` lets the teacher judge in a thread while the caller goes on.
-
-    Rounds begin and end in an order of their own, whoever is faster: so the same is drawn each time.
-    """
     waiting = list(enumerate(tasks))[::-1]
     count = min(parallel, len(tasks))
     free = [[make() for _ in range(lane, count, lanes)] for lane in range(lanes)]
     playing: list[dict[int, Table]] = [{} for _ in range(lanes)]
     begun: list[Round | None] = [None] * lanes
     finished: dict[int, Episode] = {}
-    with judging(teacher, lanes if beside else 0) as judge:
+    with judging(teacher, lanes) as judge:
+        # Rounds begin and end in an order of their own, whoever is faster: so the same is drawn each time.
         while waiting or any(playing):
             for lane, tables in enumerate(playing):
                 if (current := begun[lane]) is not None:
@@ -168,14 +125,12 @@ def episode_rounds(
                     tables[number] = Table(free[lane].pop(), task_id, seat)
                     tables[number].environment.reset(task_id, seat)
                 begun[lane] = begin_round(tables, speaker, judge) if tables else None
-                if tables:
-                    yield
     return [finished[number] for number in range(len(tasks))]
 
 
 def play_round(playing: dict[int, Table], speaker: Speaker, teacher: Teacher) -> None:
     """Everybody who must speak does so once."""
-    with judging(teacher, threads=0) as judge:
+    with judging(teacher, lanes=1) as judge:
         begin_round(playing, speaker, judge).end(keep=0)
 
 
@@ -217,14 +172,14 @@ def begin_round(playing: dict[int, Table], speaker: Speaker, judge: Judge) -> Ro
 
 
 @contextmanager
-def judging(teacher: Teacher | None, threads: int) -> Iterator[Judge]:
-    """In so many threads beside the one that speaks; with none of them, when the verdicts are asked for."""
+def judging(teacher: Teacher | None, lanes: int) -> Iterator[Judge]:
+    """At once, or if there is more than one lane in threads beside the one that speaks."""
     if teacher is None:
         yield lambda asked: lambda: [_as_it_stands(environment, attempt) for environment, attempt in asked]
-    elif not threads:
+    elif lanes == 1:
         yield lambda asked: lambda: teacher.judge([attempt for _, attempt in asked])
     else:
-        with ThreadPoolExecutor(threads, "judge") as thread:
+        with ThreadPoolExecutor(lanes, "judge") as thread:
             yield lambda asked: thread.submit(teacher.judge, [attempt for _, attempt in asked]).result
 
 

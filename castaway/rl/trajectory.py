@@ -18,7 +18,7 @@ class Turn:
     logprobs: list[float]
     """Of the reply's tokens when they were drawn."""
     values: list[float]
-    """Before each reply token."""
+    """Before each reply token; empty until somebody has read the reply, if who drew it has no critic."""
     text: str
     """The reply as text."""
     action: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
 import torch
@@ -46,7 +46,6 @@ class PolicyUpdate:
         numbers: Sequence[int],
         step: int,
         kl_coefficient: float,
-        between: Callable[[], None] = lambda: None,
     ) -> dict[str, float]:
         """A few passes over the lessons of step number `step`, from 0.
 
@@ -55,7 +54,6 @@ class PolicyUpdate:
             numbers: what each lesson is called among those of all processes, from 0 without gaps.
             step: decides the learning rates, and whether the critic is still warming up.
             kl_coefficient: of the KL penalty inside the loss; 0 if it is not there.
-            between: called after each minibatch.
 
         Returns:
             Means over the minibatches.
@@ -69,7 +67,6 @@ class PolicyUpdate:
         for chosen in self._minibatches(everything):
             values = self._minibatch([mine[number] for number in chosen if number in mine], kl_coefficient, warming_up)
             count += 1
-            between()
             for name, value in values.items():
                 totals[name] = totals.get(name, 0.0) + value
             if self._params.target_kl and values["update_kl"] > PATIENCE * self._params.target_kl:
@@ -123,14 +120,15 @@ class PolicyUpdate:
         """(prompt, reply) tokens on the actor's device."""
         return TurnBatch.of(list(pairs), self._generator.device)
 
-    def score_all(self, pairs: Sequence[tuple[list[int], list[int]]]) -> list[list[float]]:
-        """Log-probabilities of replies under the actor as it is, without gradients."""
-        found: dict[int, list[float]] = {}
+    def score_all(self, pairs: Sequence[tuple[list[int], list[int]]]) -> list[tuple[list[float], list[float]]]:
+        """Log-probabilities and values of replies under the actor as it is, without gradients."""
+        found: dict[int, tuple[list[float], list[float]]] = {}
         with torch.inference_mode():
             for group in by_tokens([len(prompt) + len(reply) for prompt, reply in pairs], self._params.tokens_per_pass):
                 batch = self.batch([pairs[index] for index in group])
                 scores = self._actor.score(batch, self._params.temperature)
-                found.update(zip(group, unpadded(scores.logprobs, batch), strict=True))
+                both = zip(unpadded(scores.logprobs, batch), unpadded(scores.values, batch), strict=True)
+                found.update(zip(group, both, strict=True))
         return [found[index] for index in range(len(pairs))]
 
     def _anneal(self, step: int) -> None:

@@ -38,8 +38,8 @@ def serve(
     ready: Annotated[float, typer.Option(min=1, help="Seconds that it may take to get ready.")] = 600.0,
 ) -> None:
     """Serve a model with vLLM until Ctrl-C or SIGTERM; `check` and `bench` find it where they look by default."""
-    from castaway.teacher.server import running, stop_requests
-    from castaway.teacher.vllm import Serving, find_vllm, read_adapter
+    from castaway.serving.server import running, stop_requests
+    from castaway.serving.vllm import Serving, find_vllm, read_adapter
 
     adapters = tuple(read_adapter(one) for one in adapter or ())
     serving = Serving(weights, model, revision, adapters, context, cache, host, port, environment, log, ready)

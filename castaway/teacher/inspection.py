@@ -61,9 +61,11 @@ class Speed:
     failed: int
 
 
-def measure_speed(environment: TextEnvironment, endpoint: Endpoint, levels: Sequence[int], count: int) -> list[Speed]:
-    """Ask `count` questions at each level of concurrency; nothing is asked twice, so none is remembered."""
-    attempts = distinct_attempts(environment, count * len(levels))
+def measure_speed(
+    environment: TextEnvironment, endpoint: Endpoint, levels: Sequence[int], count: int, first: int = 0
+) -> list[Speed]:
+    """Ask `count` questions at each level of concurrency, from number `first` on; none is asked twice."""
+    attempts = distinct_attempts(environment, first + count * len(levels))[first:]
     found = []
     for number, level in enumerate(levels):
         some = attempts[number * count : (number + 1) * count]

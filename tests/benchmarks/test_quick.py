@@ -20,7 +20,8 @@ def test_every_benchmark_runs() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    for heading in ("## The games", "## Rollouts", "## Where the seconds of a step go", "## Growth"):
+    headings = ("## The games", "## OpenSpiel's games", "## Rollouts", "## Where the seconds of a step go", "## Growth")
+    for heading in headings:
         assert heading in done.stdout
     assert "ours, with values and log-probabilities" in done.stdout
     # A smoke test says nothing of speed, and leaves nothing.

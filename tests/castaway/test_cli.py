@@ -1,6 +1,7 @@
 """The command as a person types it."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -19,7 +20,7 @@ def castaway(*arguments: str, at: Path = ROOT) -> subprocess.CompletedProcess[st
     return subprocess.run(
         [sys.executable, "-m", "castaway.cli", *arguments],
         cwd=at,
-        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
+        env={"PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}", "PATH": "/usr/bin:/bin"},
         capture_output=True,
         text=True,
         check=False,
@@ -49,14 +50,14 @@ def test_help_names_every_command_at_once() -> None:
     result = castaway("--help")
     assert time.monotonic() - began < 3  # a fifth of a second where nothing else runs
     assert result.returncode == 0 and result.stderr == ""
-    for command in ("params", "results", "episode", "replay", "balance", "openenv", "play", "rules"):
+    for command in ("params", "results", "chat", "episode", "task", "replay", "balance", "openenv", "play", "rules"):
         assert f"\n  {command} " in result.stdout
     assert castaway().stdout == result.stdout
 
 
 def test_nothing_heavy_is_imported() -> None:
     heavy = "{'torch', 'transformers', 'datasets', 'dvc', 'prefect', 'mlflow', 'flows', 'stages', 'pandas'}"
-    commands = "[['params'], ['rules'], ['balance', '--episodes', '1'], ['--help']]"
+    commands = "[['params'], ['rules'], ['task', '0'], ['balance', '--episodes', '1'], ['--help']]"
     code = f"""
 import sys
 from castaway.cli import app
@@ -146,3 +147,23 @@ def test_rules_are_shown() -> None:
 @pytest.mark.parametrize("arguments", [["frobnicate"], ["params", "a", "b"], ["results", "--nope"], ["episode"]])
 def test_what_is_mistyped_is_told_in_one_line(arguments: list[str]) -> None:
     told(castaway(*arguments))
+
+
+def test_a_task_id_is_explained() -> None:
+    result = castaway("task", "1123456789")
+    assert result.returncode == 0
+    assert result.stdout.split("\n") == [
+        "task id:    1123456789, held out (split 1)",
+        "game:       clobber (9): Move one of your marks onto a neighbouring mark of the other side, which is taken; "
+        "who cannot move loses.",
+        "variant:    3x4 (0)",
+        "parameters: rows=3, columns=4",
+        "seat:       x (1 of 2, counted from 0)",
+        "chance:     seed 8806",
+        "opponents:  seed 102; what they are, the seat of the episode says: random or mcts-N",
+        "base rate:  50.5 % success for a random player among random ones",
+        "",
+    ]
+    assert "training (split 0)" in castaway("task", "0").stdout
+    assert "there is no episode -1" in told(castaway("task", "--", "-1"))
+    told(castaway("task", "tic_tac_toe"))

@@ -85,7 +85,7 @@ def test_roles_with_one_action_each_give_no_pairs() -> None:
 def test_scripted_play_is_the_same_each_time() -> None:
     def play() -> list[tuple[str, str, str]]:
         turns = play_scripted(
-            MaroonedEnvironment("skiff", "compact"), range(3), lambda random: demonstrator(random, 0.4)
+            MaroonedEnvironment("skiff", "compact"), "all", range(3), lambda random: demonstrator(random, 0.4)
         )
         return [(prompt.agent, prompt.messages[-1]["content"], str(reply)) for prompt, reply in turns]
 

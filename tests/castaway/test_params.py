@@ -56,8 +56,15 @@ WRONG_VALUES = [
     ("base.model", "''", "''", "a non-empty text"),
     ("base.revision", "abc", "'abc'", "null for tiny"),
     ("base.heads", "3", "3", "a multiple of heads"),
+    ("openspiel.easy.threshold", "60", "60", "of at least 0 and of at most 1"),
+    ("openspiel.easy.games", "[]", "[]", "a non-empty list"),
+    ("openspiel.hard.opponents", "[random, mcts-1]", "'mcts-1'", "random, or mcts-N with 2 simulations or more"),
+    ("openspiel.hard.floor", "0.5", "0.5", "at most the threshold (0.4)"),
+    ("ppo.replay.mastery", "0", "0", "a whole number greater than 0"),
     ("tasks", "marooned", "'marooned'", "a non-empty list"),
     ("tasks", "[]", "[]", "a non-empty list"),
+    ("ppo.sampler", "there", "'there'", "one of 'here', 'vllm'"),
+    ("overrides.marooned.ppo", "12", "12", "a section"),
 ]
 
 
@@ -103,6 +110,28 @@ def test_an_unknown_key_is_named_with_its_neighbour(key: str, words: str, tmp_pa
 @pytest.mark.parametrize("key", ["ppo.steps", "ppo.lora", "sft.lora.alpha", "seed", "evaluate", "tasks"])
 def test_a_missing_key_is_named(key: str, tmp_path: Path) -> None:
     assert f"{key} is missing, expected a" in refusal(changed(key, None), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("ppo.sampler", "vllm", "ppo.importance_cap is null, expected a number where sampler is vllm"),
+        ("ppo", "{steps: 0}", "with overrides.marooned, ppo.steps is 0, expected a whole number greater than 0"),
+        ("sft", "{stepz: 0}", "with overrides.marooned, sft.stepz is unknown"),
+        ("ppo", "{kl_in: loss}", "with overrides.marooned, ppo.kl_estimator is 'k1'"),
+    ],
+)
+def test_rules_between_keys_hold_with_what_a_task_sets(key: str, value: str, words: str, tmp_path: Path) -> None:
+    assert words in refusal(changed(key if "." in key else f"overrides.marooned.{key}", value), tmp_path)
+
+
+def test_a_task_sets_keys_for_itself(tmp_path: Path) -> None:
+    path = tmp_path / "params.yaml"
+    path.write_text(changed("overrides.marooned.ppo", "{steps: 3, lora: {rank: 2, alpha: 4}}"), encoding="utf-8")
+    shipped = load_params(path)
+    changed_ppo = shipped.ppo.model_copy(update={"steps": 3, "lora": shipped.ppo.lora.__class__(rank=2, alpha=4)})
+    assert shipped.for_task("marooned").ppo == changed_ppo
+    assert shipped.for_task("marooned").sft == shipped.sft and shipped.for_task("") == shipped
 
 
 def test_an_unknown_task_is_named(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from castaway.params import TeacherParams, load_params
 from flows.teacher import serving_for, what_to_serve
 from tests.miniature import ROOT, make_clone
 
-FAKE = ROOT / "tests/castaway/teacher/fake_vllm.py"
+FAKE = ROOT / "tests/castaway/serving/fake_vllm.py"
 
 
 def free_port() -> int:

@@ -11,10 +11,10 @@ import torch
 from castaway.models.policy import new_adapter, save_adapter
 from castaway.models.tiny import new_model, train_tokenizer
 from castaway.params import LoraParams
+from castaway.serving.server import Server, running
+from castaway.serving.vllm import Serving, read_adapter
 from castaway.teacher.inspection import distinct_attempts
 from castaway.teacher.question import question
-from castaway.teacher.server import Server, running
-from castaway.teacher.vllm import Serving, read_adapter
 from tests.castaway.rl.small import ROOT, small_base
 from tests.vllm.game import ENVIRONMENT, RULES
 

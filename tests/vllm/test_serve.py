@@ -16,8 +16,8 @@ import pytest
 
 from castaway.teacher.key import KEY_VARIABLE
 from tests.castaway.rl.small import ROOT
+from tests.castaway.serving.test_server import group_of
 from tests.castaway.teacher.test_cli import teacher
-from tests.castaway.teacher.test_server import group_of
 
 KEY = "a key that nobody is to see"
 

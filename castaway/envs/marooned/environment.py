@@ -10,13 +10,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from random import Random
 from typing import Any
 
 from castaway.chat import Reply
-from castaway.envs.base import Message, Outcome, Prompt, TextEnvironment
+from castaway.envs.base import HELD_OUT_START, Message, Outcome, Prompt, Stage, TextEnvironment
 from castaway.envs.marooned import compact, full
 from castaway.envs.marooned.actions import WAIT, Action
 from castaway.envs.marooned.conduct import read
@@ -28,8 +28,9 @@ from castaway.envs.marooned.scripted import AIMLESS, Careless, Saboteur, Script,
 from castaway.envs.marooned.slips import slip
 from castaway.envs.marooned.state import Sailor
 from castaway.envs.marooned.teaching import MaroonedRules
-from castaway.params import MaroonedParams
+from castaway.params import MaroonedParams, Params
 
+SCRIPTED_SEAT = "all"
 EVALUATION_SEATS = ("crew", "traitor")
 """The first is the one that `success_rate` speaks of."""
 
@@ -174,6 +175,23 @@ def make(params: MaroonedParams, casting: Casting = standard_casting) -> Maroone
     return MaroonedEnvironment(params.scenario, params.rendering, casting)
 
 
+def training_ids(params: MaroonedParams) -> Sequence[int]:
+    """All that are not held out."""
+    return range(HELD_OUT_START)
+
+
+def curriculum(params: Params) -> tuple[Stage, ...]:
+    """One stage: of every `ppo.episodes_per_step`, the first few are the traitor's."""
+    traitors = round(params.ppo.episodes_per_step * params.ppo.traitor_share)
+    crews = params.ppo.episodes_per_step - traitors
+    return (Stage("all", training_ids(params.marooned), ("traitor",) * traitors + ("crew",) * crews),)
+
+
+def kind_of(task_id: int) -> str:
+    """All episodes are of one kind."""
+    return "game"
+
+
 def expert(prompt: Prompt) -> Reply:
     """What a competent player of the prompt's role answers."""
     script: Script = Saboteur() if prompt.role == "traitor" else Worker()
@@ -195,11 +213,15 @@ def demonstrator(random: Random, carelessness: float) -> Callable[[Prompt], Repl
 __all__ = [
     "AIMLESS",
     "EVALUATION_SEATS",
+    "SCRIPTED_SEAT",
     "MaroonedEnvironment",
+    "curriculum",
     "demonstrator",
     "expert",
+    "kind_of",
     "make",
     "practice",
     "slip",
     "standard_casting",
+    "training_ids",
 ]

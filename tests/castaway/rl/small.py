@@ -10,11 +10,12 @@ import torch
 from ruamel.yaml import YAML
 from transformers import PreTrainedTokenizerFast
 
-from castaway.envs.base import Message, Outcome, Prompt, Refusal, TextEnvironment
+from castaway.envs.base import HELD_OUT_START, Message, Outcome, Prompt, Refusal, Stage, TextEnvironment
 from castaway.models.policy import new_adapter
 from castaway.models.tiny import new_model, train_tokenizer
-from castaway.params import BaseParams, LoraParams, Params, PpoParams
+from castaway.params import BaseParams, LoraParams, Params, PpoParams, ReplayParams
 from castaway.rl.actor_critic import ActorCritic
+from castaway.rl.tasks import TaskSource
 
 ROOT = Path(__file__).parents[3]
 
@@ -106,6 +107,13 @@ class Crossroads(TextEnvironment):
 
     def snapshot(self) -> dict[str, Any]:
         return {"walked": list(self.walked)}
+
+
+def source_of(seed: int = 0, seats: tuple[str, ...] = ("crew",)) -> TaskSource:
+    """Any training id, and no replays."""
+    return TaskSource(
+        [Stage("all", range(HELD_OUT_START), seats)], ReplayParams(share=0.0, capacity=1, mastery=1), seed, seats[-1]
+    )
 
 
 class NoScorer:

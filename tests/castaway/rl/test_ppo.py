@@ -17,7 +17,7 @@ from castaway.rl.actor_critic import ActorCritic, TurnBatch
 from castaway.rl.ppo import PpoTrainer
 from castaway.teacher.base import Attempt, Verdict
 from castaway.teacher.rules import RulesTeacher
-from tests.castaway.rl.small import AnyText, Crossroads, NoScorer, ppo_params, student
+from tests.castaway.rl.small import AnyText, Crossroads, NoScorer, ppo_params, source_of, student
 
 LEFT, RIGHT, WRONG = "REASONING: a\nACTION: LEFT", "REASONING: a\nACTION: RIGHT", "REASONING: a\nACTION: "
 ASKED = [{"role": "user", "content": "which way after 0"}]
@@ -78,7 +78,8 @@ def trainer(
             **changes,
         }
     )  # fmt: skip
-    return PpoTrainer(copy.deepcopy(actor), tokenizer, make, RulesTeacher(AnyText()), NoScorer(), params, seed)
+    teacher, source = RulesTeacher(AnyText()), source_of(seed)
+    return PpoTrainer(copy.deepcopy(actor), tokenizer, make, teacher, NoScorer(), params, seed, source)
 
 
 def chances(ppo: PpoTrainer, tokenizer: PreTrainedTokenizerFast) -> list[float]:
@@ -135,7 +136,7 @@ def test_corrections_are_collected_and_learned_from(taught: tuple[ActorCritic, P
     [
         {},
         {"turns_per_step": 7},
-        {"ahead": True},
+        {"ahead": True, "turns_per_step": 7},
         {"ahead": True, "lanes": 2, "minibatch_turns": 3, "epochs": 2},
         {"kl_in": "loss", "kl_estimator": "k3", "adaptive_kl": 0.01, "kl_coefficient": 0.1},
         {"critic_warmup": 3, "importance_cap": 2.0, "normalise_by": "batch", "value_clip_range": None},
@@ -160,17 +161,32 @@ def test_a_resumed_run_goes_on_as_if_unbroken(
     assert all(torch.equal(one, other) for one, other in pairs)
 
 
-def test_what_is_played_ahead_is_as_many_episodes_and_its_ratio_begins_at_the_update_before(
+def test_as_many_episodes_are_played_ahead_and_none_for_nobody(
     taught: tuple[ActorCritic, PreTrainedTokenizerFast],
 ) -> None:
     settings = {"steps": 3, "episodes_per_step": 4, "make": Crossroads, "epochs": 2, "minibatch_turns": 4}
     plain, ahead = (trainer(taught, **settings, ahead=ahead) for ahead in (False, True))
     first = [plain.step()["turns"], ahead.step()["turns"]]
-    assert first[0] == first[1] and plain.drawn == 4 and ahead.drawn == 8
+    assert first[0] == first[1] and plain.source._drawn == 4 and ahead.source._drawn == 8
     for _ in range(2):
         ahead.step()
     # Nothing is played that nobody would learn from.
-    assert ahead.drawn == 12 and ahead._ready is None
+    assert ahead.source._drawn == 12 and ahead._ready is None
+
+
+def test_a_twin_shares_what_is_frozen_and_follows_what_is_trained(
+    taught: tuple[ActorCritic, PreTrainedTokenizerFast],
+) -> None:
+    ppo = trainer(taught, ahead=True, make=Crossroads)
+    names = dict(ppo.actor.named_parameters())
+    twins = dict(ppo._sampler._actor.named_parameters())
+    assert names.keys() == twins.keys()
+    assert all((twins[name] is weight) == (not weight.requires_grad) for name, weight in names.items())
+    ppo.step()
+    trained = [name for name, weight in names.items() if weight.requires_grad]
+    assert any(not torch.equal(names[name], twins[name]) for name in trained)
+    ppo._sampler.refresh()
+    assert all(torch.equal(names[name], twins[name]) for name in trained)
 
 
 def test_the_same_is_played_ahead_whoever_is_faster(taught: tuple[ActorCritic, PreTrainedTokenizerFast]) -> None:
@@ -192,8 +208,8 @@ def test_a_minibatch_in_several_passes_makes_the_update_of_one(
     settings = {"episodes_per_step": 8, "make": Crossroads, "sft_interval": 1, "sft_minimum": 1}
     whole, parts = (trainer(taught, **settings, tokens_per_pass=tokens) for tokens in (65536, 40))
     # The rollout of the first step is the same: what is drawn does not depend on how the update is made.
-    parts._speaker = whole._speaker.__class__(  # type: ignore[assignment]
-        parts.actor, parts._tokenizer, parts.params.temperature, parts.params.max_new_tokens, parts.generator, 65536
+    parts._sampler = whole._sampler.__class__(  # type: ignore[assignment]
+        parts.actor, parts._tokenizer, parts.params.temperature, parts.params.max_new_tokens, parts.generators[0], 65536
     )
     one, other = whole.step(), parts.step()
     assert one.keys() == other.keys()
@@ -264,10 +280,3 @@ def test_steps_of_a_fixed_number_of_turns(taught: tuple[ActorCritic, PreTrainedT
     assert "success_rate" not in history[0] and "success_rate" in history[1]
     # Rounds of four turns; the last turn of an agent is kept back, and comes with the end of the episode.
     assert [values["turns"] for values in history] == [16.0, 16.0, 24.0, 16.0]
-
-
-def test_only_training_ids_are_drawn(taught: tuple[ActorCritic, PreTrainedTokenizerFast]) -> None:
-    ppo = trainer(taught, traitor_share=0.25)
-    episodes = ppo._rollout().finished
-    assert all(0 <= episode.task_id < 1_000_000_000 for episode in episodes)
-    assert [episode.seat for episode in episodes].count("traitor") == 4

@@ -19,7 +19,7 @@ from castaway.rl.launch import together
 from castaway.rl.ppo import PpoTrainer
 from castaway.rl.rollout import Answer
 from castaway.teacher.rules import RulesTeacher
-from tests.castaway.rl.small import AnyText, Crossroads, ppo_params, stirred, student
+from tests.castaway.rl.small import AnyText, Crossroads, ppo_params, source_of, stirred, student
 
 REPLIES = ["REASONING: a\nACTION: LEFT", "REASONING: a\nACTION: RIGHT", "ACTION: RIGHT", "REASONING: a\nACTION: "]
 
@@ -42,6 +42,9 @@ class Scripted:
 
     def __init__(self, actor: ActorCritic, tokenizer: Any) -> None:
         self._actor, self._tokenizer = actor, tokenizer
+
+    def refresh(self) -> None:
+        """The weights are the actor's own."""
 
     def __call__(self, prompts: Sequence[Prompt]) -> list[Answer]:
         return [self._answer(prompt.messages) for prompt in prompts]
@@ -72,8 +75,8 @@ def train(place: Path, changes: dict[str, Any], steps: int = 3) -> None:
         "sft_minimum": 1, "sft_learning_rate": 1e-3, "learning_rate": 1e-3, "penalty_weight": 1.0, "reward_scale": 0.3,
     }  # fmt: skip
     params = ppo_params(**{**settings, **changes})
-    trainer = PpoTrainer(actor, tokenizer, Numbered, RulesTeacher(AnyText()), LengthScorer(), params, seed=3)
-    trainer._speaker = Scripted(actor, tokenizer)  # type: ignore[assignment]
+    teacher, served = RulesTeacher(AnyText()), lambda actor, generator: Scripted(actor, tokenizer)
+    trainer = PpoTrainer(actor, tokenizer, Numbered, teacher, LengthScorer(), params, 3, source_of(3), served)
     history = [trainer.step() for _ in range(steps)]
     if trainer.ranks.rank == 0:
         weights = {name: weight.detach() for name, weight in actor.named_parameters() if weight.requires_grad}

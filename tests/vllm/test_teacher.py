@@ -16,15 +16,15 @@ from time import monotonic
 import httpx
 import pytest
 
+from castaway.serving.server import Server, running
+from castaway.serving.vllm import Serving
 from castaway.teacher.answer import answer_schema, parse_answer
 from castaway.teacher.base import Attempt
 from castaway.teacher.chat_client import ChatClient, Endpoint
 from castaway.teacher.question import question
 from castaway.teacher.rules import RulesTeacher
 from castaway.teacher.served import Conduct, ServedTeacher, TeacherOutage
-from castaway.teacher.server import Server, running
-from castaway.teacher.vllm import Serving
-from tests.castaway.teacher.test_server import group_of
+from tests.castaway.serving.test_server import group_of
 from tests.vllm.game import RULES, illegal, legal
 
 LONG = 3000

@@ -17,7 +17,7 @@ from types import FrameType
 import httpx
 
 from castaway.errors import CastawayError
-from castaway.teacher.vllm import Serving, command_line, find_vllm, variables
+from castaway.serving.vllm import Serving, command_line, find_vllm, variables
 
 PAUSE = 0.2
 """Seconds between two looks at the server."""

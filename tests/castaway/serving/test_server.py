@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from castaway.errors import CastawayError
-from castaway.teacher.server import last_words, running
-from castaway.teacher.vllm import (
+from castaway.serving.server import last_words, running
+from castaway.serving.vllm import (
     Adapter,
     Kind,
     Serving,
@@ -149,7 +149,7 @@ def test_without_vllm_one_sentence_says_what_to_install(tmp_path: Path) -> None:
 
 
 def test_a_server_runs_with_its_key_and_leaves_nobody_behind(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("castaway.teacher.server.GRACE", 5.0)
+    monkeypatch.setattr("castaway.serving.server.GRACE", 5.0)
     with running(serving, key="secret") as server:
         assert server.url == f"http://127.0.0.1:{server.serving.port}/v1" and server.serving.port
         assert len(group_of(server.process.pid)) == 2

@@ -87,6 +87,8 @@ class Serving:
     environment: Path = Path(".venv-vllm")
     log: Path = Path("scratch/teacher.log")
     ready_seconds: float = 600.0
+    passing_rank: int | None = None
+    """Rank of adapters that come and go while it serves, one at a time; the answers tell what they were drawn with."""
 
 
 def read_adapter(text: str) -> Adapter:
@@ -122,10 +124,17 @@ def command_line(kind: Kind, python: Path, serving: Serving) -> list[str]:
         cache = cache or CPU_CACHE_GIBIBYTES
     if cache:
         command += ["--kv-cache-memory-bytes", str(cache * GIBIBYTE)]
+    ranks = [adapter.rank for adapter in serving.adapters]
+    if serving.passing_rank:
+        ranks.append(serving.passing_rank)
+        # Log-probabilities of what was drawn from, temperature and all, and nothing of a model's own taste in it.
+        command += ["--logprobs-mode", "processed_logprobs", "--generation-config", "vllm"]
+    if ranks:
+        rank = min(allowed for allowed in LORA_RANKS if allowed >= max(ranks))
+        # Before an adapter that passes goes, the next one comes.
+        count = len(serving.adapters) + (2 if serving.passing_rank else 0)
+        command += ["--enable-lora", "--max-lora-rank", str(rank), "--max-loras", str(count)]
     if serving.adapters:
-        largest = max(adapter.rank for adapter in serving.adapters)
-        rank = min(allowed for allowed in LORA_RANKS if allowed >= largest)
-        command += ["--enable-lora", "--max-lora-rank", str(rank), "--max-loras", str(len(serving.adapters))]
         command += ["--lora-modules", *(f"{adapter.name}={adapter.folder}" for adapter in serving.adapters)]
     return command
 
@@ -139,6 +148,8 @@ def variables(kind: Kind, python: Path, serving: Serving, key: str, ours: Mappin
         found = {**ROCM, **found}
     if Path(serving.weights).is_dir():
         found["HF_HUB_OFFLINE"] = "1"
+    if serving.passing_rank:
+        found["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "1"
     if key:
         found["VLLM_API_KEY"] = key
     return found

@@ -1,0 +1,1 @@
+"""Twenty games of OpenSpiel as one text environment."""

@@ -1,0 +1,184 @@
+"""Opinions on the moves of board games, from what the board shows: a cell's place, a path, a capture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from castaway.envs.openspiel.observation import Observation
+from castaway.envs.openspiel.opinion import Opinion
+from castaway.envs.openspiel.tactics import position
+
+_LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6))
+_OTHER = {"x": "o", "o": "x"}
+
+
+def three_in_a_row(observation: Observation) -> list[Opinion]:
+    """Tic-tac-toe, also in the dark: complete, block, pair up, then the centre and the corners."""
+    cells = [mark for mark in observation.text if mark in ".xo"][:9]
+    own = observation.game.side(observation.seat)
+
+    def opinion(cell: int) -> Opinion:
+        beside = [sorted(cells[other] for other in line if other != cell) for line in _LINES if cell in line]
+        if [own, own] in beside:
+            return Opinion(100, "win")
+        if [_OTHER[own]] * 2 in beside:
+            return Opinion(50, "block")
+        worth, why = (3, "centre") if cell == 4 else (2, "corner") if cell % 2 == 0 else (1, "edge")
+        return Opinion(10 + worth, "pair") if [".", own] in beside else Opinion(worth, why)
+
+    return [opinion(cell) for cell in observation.numbers]
+
+
+def drop(observation: Observation) -> list[Opinion]:
+    """Connect four: the nearer to the middle column the better."""
+    columns = len(observation.text.split("\n")[0].split())
+    away = [abs(column - (columns - 1) / 2) for column in observation.numbers]
+    return [Opinion(-distance, "centre" if distance < 1 else "side") for distance in away]
+
+
+def path(observation: Observation) -> list[Opinion]:
+    """Hex, also in the dark: shorten the own path between the sides, lengthen the other's."""
+    cells = [mark for mark in observation.text if mark in ".xo"]
+    size = round(len(cells) ** 0.5)
+    own = observation.game.side(observation.seat)
+    other = _OTHER[own]
+    mine, theirs = missing(cells, size, own), missing(cells, size, other)
+    opinions = []
+    for cell in observation.numbers:
+        after = [*cells[:cell], own, *cells[cell + 1 :]]
+        left, right = missing(after, size, own), missing(after, size, other)
+        row, column = divmod(cell, size)
+        central = abs(2 * row - size + 1) + abs(2 * column - size + 1)
+        why = "join" if left < mine else "bar" if right > theirs else "aside"
+        opinions.append(Opinion(right - left - central / 1000, why))
+    return opinions
+
+
+def missing(cells: Sequence[str], size: int, mark: str) -> int:
+    """How many cells `mark` still needs between its two sides of a hex board; more than there are if cut off."""
+    end = size - 1
+    starts = range(size) if mark == "x" else range(0, size * size, size)
+    cost = {cell: int(cells[cell] != mark) for cell in starts if cells[cell] in (mark, ".")}
+    waiting = list(cost)
+    while waiting:
+        cell = waiting.pop(0)
+        row, column = divmod(cell, size)
+        for step_row, step_column in ((-1, 0), (-1, 1), (0, -1), (0, 1), (1, -1), (1, 0)):
+            to_row, to_column = row + step_row, column + step_column
+            if not (0 <= to_row <= end and 0 <= to_column <= end):
+                continue
+            to = to_row * size + to_column
+            if cells[to] in (mark, ".") and cost[cell] + (cells[to] != mark) < cost.get(to, size * size):
+                cost[to] = cost[cell] + (cells[to] != mark)
+                waiting.append(to)
+    ends = [cell for cell in cost if (cell // size if mark == "x" else cell % size) == end]
+    return min((cost[cell] for cell in ends), default=size * size)
+
+
+def capture_all(observation: Observation) -> list[Opinion]:
+    """Clobber: leave the other side few moves."""
+    state = position(observation.game.name, observation.variant, observation.history)
+    left = [len(state.child(action).legal_actions()) for action in observation.numbers]
+    return [Opinion(-count, f"leaves {count}") for count in left]
+
+
+def boxes(observation: Observation) -> list[Opinion]:
+    """Dots and boxes: close a box, else draw what gives none away, else give away few."""
+    parameters = observation.game.variants[observation.variant].parameters
+    rows, columns = int(parameters["num_rows"]), int(parameters["num_cols"])
+    sides = [_sides(row, column, rows, columns) for row in range(rows) for column in range(columns)]
+    drawn = set(observation.history)
+
+    def closed(lines: set[int]) -> int:
+        return sum(box <= lines for box in sides)
+
+    def opinion(line: int) -> Opinion:
+        lines = drawn | {line}
+        gained = closed(lines) - closed(drawn)
+        given = set(lines)
+        while third := next((box - given for box in sides if len(box - given) == 1), None):
+            given |= third
+        lost = closed(given) - closed(lines)
+        if gained:
+            return Opinion(100 * gained + lost, "box")
+        return Opinion(-lost, f"gives {lost}" if lost else "safe")
+
+    return [opinion(line) for line in observation.numbers]
+
+
+def _sides(row: int, column: int, rows: int, columns: int) -> set[int]:
+    """OpenSpiel's numbers of the four lines round a box: first all horizontal ones, then the vertical ones."""
+    horizontal = (rows + 1) * columns
+    upright = horizontal + row * (columns + 1) + column
+    return {row * columns + column, (row + 1) * columns + column, upright, upright + 1}
+
+
+def piles(observation: Observation) -> list[Opinion]:
+    """Nim, where the last one loses: leave piles whose binary sum is nought, and at the end an odd number of ones."""
+    counts = [int(word) for word in observation.text.split(":")[1].split()]
+
+    def opinion(name: str) -> Opinion:
+        pile, take = (int(part.split(":")[1]) for part in name.rstrip(";").split(", "))
+        left = [count - take * (number == pile) for number, count in enumerate(counts, 1)]
+        total = 0
+        for count in left:
+            total ^= count
+        good = total == 0 if max(left) > 1 else sum(left) % 2 == 1
+        return Opinion(1, "balance") if good else Opinion(0, "uneven")
+
+    return [opinion(name) for name in observation.moves]
+
+
+def stones(observation: Observation) -> list[Opinion]:
+    """Go: take stones, keep liberties, fill no eye, and pass last."""
+    state = position(observation.game.name, observation.variant, observation.history)
+    own = "X" if observation.seat == 0 else "O"
+    before = _count(str(state), own)
+
+    def opinion(action: int, name: str) -> Opinion:
+        if name.endswith("PASS"):
+            return Opinion(-500, "pass")
+        after = _count(str(state.child(action)), own)
+        worth = 4 * (after[0] - after[1]) + after[2] - after[3]
+        if after[1] < before[1]:
+            return Opinion(worth, "capture")
+        # What takes more than one of the own liberties fills them.
+        return Opinion(worth - 1000, "fill") if after[2] < before[2] else Opinion(worth, "spread")
+
+    return [opinion(action, name) for action, name in zip(observation.numbers, observation.moves, strict=True)]
+
+
+def _count(text: str, own: str) -> tuple[int, int, int, int]:
+    """Stones and liberties, own ones and others; a liberty is an empty point beside a colour's stone."""
+    board = [line.split(" ")[-1] for line in text.split("\n") if line.strip()[:1].isdigit()]
+    other = "O" if own == "X" else "X"
+    reach: dict[str, set[tuple[int, int]]] = {own: set(), other: set()}
+    for row, line in enumerate(board):
+        for column, stone in enumerate(line):
+            for step_row, step_column in ((0, 1), (1, 0), (0, -1), (-1, 0)):
+                place = row + step_row, column + step_column
+                inside = 0 <= place[0] < len(board) and 0 <= place[1] < len(line)
+                if stone in reach and inside and board[place[0]][place[1]] == "+":
+                    reach[stone].add(place)
+    total = "".join(board)
+    return total.count(own), total.count(other), len(reach[own]), len(reach[other])
+
+
+_CORNERS = {(row, column) for row in (0, 7) for column in (0, 7)}
+
+
+def reversi(observation: Observation) -> list[Opinion]:
+    """Othello: corners, then borders, never beside a corner; else leave the other side few moves."""
+    state = position(observation.game.name, observation.variant, observation.history)
+
+    def opinion(action: int) -> Opinion:
+        row, column = divmod(action, 8)
+        left = len(state.child(action).legal_actions())
+        if (row, column) in _CORNERS:
+            return Opinion(100, "corner")
+        if row in (0, 1, 6, 7) and column in (0, 1, 6, 7):
+            return Opinion(-50 - left, "beside a corner")
+        border = row in (0, 7) or column in (0, 7)
+        return Opinion(5 * border - left, "border" if border else "inside")
+
+    return [opinion(action) for action in observation.numbers]

@@ -1,0 +1,214 @@
+"""Twenty games of OpenSpiel as one text environment.
+
+- Agents: one, `player`. The task id says which game it plays, at which of the game's own places, and with which seeds;
+  see `castaway.envs.openspiel.ids`.
+- Seats: what the opponents are, `random` or `mcts-N` for a tree search with N simulations; they move within `step`.
+- Prompts: the game's rules on a line, the state as the player may see it, and a menu of numbered moves.
+- Actions: the number of a move; `0`, the idle one, draws it by lot. See `castaway.envs.openspiel.menu`.
+- Reward: the game's result from 0 to 1, when the game ends and not before; a draw pays one half.
+- End: the game's own. A deal in which the player would never have to move is dealt again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+from random import Random
+from typing import Any
+
+from castaway.chat import Reply
+from castaway.envs.base import Outcome, Prompt, Stage, TextEnvironment
+from castaway.envs.openspiel.expert import best_move
+from castaway.envs.openspiel.games import largest_return, load_variant
+from castaway.envs.openspiel.ids import episode_of
+from castaway.envs.openspiel.menu import BY_LOT, MenuRules
+from castaway.envs.openspiel.observation import Observation, messages, observe
+from castaway.envs.openspiel.opponents import Opponent, make_opponent, opponent_named
+from castaway.envs.openspiel.practice import AIMLESS, practice
+from castaway.envs.openspiel.slips import slip
+from castaway.envs.openspiel.tables import tables_named
+from castaway.params import OpenSpielParams, Params
+
+SCRIPTED_SEAT = "random"
+EVALUATION_SEATS = ("random", "mcts-10", "mcts-50")
+"""The first is the one that `success_rate` speaks of."""
+
+PLAYER = "player"
+
+
+class OpenSpielEnvironment(TextEnvironment):
+    """One game at a time; see the module."""
+
+    name = "openspiel"
+    agents = (PLAYER,)
+    idle = BY_LOT
+
+    def __init__(self, seats: Sequence[str] = ("random",)) -> None:
+        """A table for one player against the opponents that `seats` names."""
+        self.rules = MenuRules()
+        self.seats = tuple(seats)
+        self._described = {seat: opponent_named(seat) for seat in seats}
+
+    def reset(self, task_id: int, seat: str) -> None:
+        """Start the game of `task_id`."""
+        if task_id < 0 or seat not in self.seats:
+            raise ValueError(f"there is no episode {task_id} with seat {seat!r}; seats are {', '.join(self.seats)}")
+        self._description = self._described[seat]
+        self._lot = Random(f"lot {task_id}")
+        self._episode = episode_of(task_id)
+        self._loaded = load_variant(self._episode.played, self._episode.variant)
+        for attempt in count():
+            self._deal(attempt)
+            if not self.done:
+                return
+
+    def _deal(self, attempt: int) -> None:
+        """A new game, up to the player's first move or, if that never comes, to the end."""
+        episode = self._episode
+        self._chance = Random(f"{episode.chance_seed} {attempt}")
+        random = Random(f"{episode.opponent_seed} {attempt}")
+        self._opponents: dict[int, Opponent] = {
+            number: make_opponent(self._description, self._loaded, random)
+            for number in range(self._loaded.num_players())
+            if number != episode.seat
+        }
+        self._state = self._loaded.new_initial_state()
+        self._moves = 0
+        self._advance()
+
+    def _advance(self) -> None:
+        """Chance and the opponents, until the player is to move or the game is over."""
+        state = self._state
+        while not state.is_terminal() and state.current_player() != self._episode.seat:
+            if state.is_chance_node():
+                numbers, weights = zip(*state.chance_outcomes(), strict=True)
+                state.apply_action(self._chance.choices(numbers, weights)[0])
+            else:
+                state.apply_action(self._opponents[state.current_player()](state))
+
+    def prompts(self) -> tuple[Prompt, ...]:
+        """The player, until the game is over."""
+        if self.done:
+            return ()
+        observation = self._observation()
+        return (Prompt(PLAYER, PLAYER, messages(observation), observation),)
+
+    def _observation(self) -> Observation:
+        return observe(self._episode.played, self._episode.variant, self._episode.seat, self._state)
+
+    def step(self, actions: Mapping[str, str]) -> dict[str, float]:
+        """Make the player's move, and play on to its next one."""
+        if self.done:
+            raise ValueError("the episode is over: reset before the next step")
+        observation = self._observation()
+        typed = actions.get(PLAYER, self.idle)
+        if typed == self.idle or self.rules.refusal(observation, typed) is not None:
+            number = self._lot.choice(observation.numbers)
+        else:
+            number = observation.numbers[int(typed) - 1]
+        self._state.apply_action(number)
+        self._moves += 1
+        self._advance()
+        return {PLAYER: self._result() if self.done else 0.0}
+
+    def _result(self) -> float:
+        most = largest_return(self._loaded)
+        return self._episode.played.result(self._state.returns(), self._episode.seat, most)
+
+    @property
+    def done(self) -> bool:
+        """Whether the game is over."""
+        return bool(self._state.is_terminal())
+
+    def outcome(self) -> Outcome:
+        """Success is the game's own aim."""
+        episode, returns = self._episode, self._state.returns()
+        success, result = episode.played.success(returns, episode.seat), self._result()
+        ending = "won" if success else "drawn" if result == 0.5 else "not won"
+        details = {"score": result, "return": float(returns[episode.seat]), "length": float(self._moves)}
+        return Outcome(success, f"{episode.played.name} {ending}", details)
+
+    def snapshot(self) -> dict[str, Any]:
+        """The whole truth of this moment, hidden cards and all."""
+        episode = self._episode
+        return {
+            "game": episode.played.name,
+            "variant": episode.played.variants[episode.variant].name,
+            "seat": episode.seat,
+            "state": str(self._state),
+            "history": list(self._state.history()),
+            "returns": [float(amount) for amount in self._state.returns()],
+            "done": self.done,
+        }
+
+
+def make(params: OpenSpielParams) -> OpenSpielEnvironment:
+    """The environment that the section `openspiel` of the parameters describes."""
+    trained = [name for stage in params.stages.values() for name in stage.opponents]
+    return OpenSpielEnvironment(tuple(dict.fromkeys([*EVALUATION_SEATS, *trained])))
+
+
+def training_ids(params: OpenSpielParams) -> Sequence[int]:
+    """Those of the games of all stages.
+
+    Raises:
+        CastawayError: a stage names a game or variant that there is not.
+    """
+    return tables_named(name for stage in params.stages.values() for name in stage.games)
+
+
+def curriculum(params: Params) -> tuple[Stage, ...]:
+    """The stages of the section `openspiel`.
+
+    Raises:
+        CastawayError: a stage names a game or variant that there is not.
+    """
+    return tuple(
+        Stage(
+            name,
+            tables_named(stage.games),
+            tuple(stage.opponents),
+            stage.threshold,
+            stage.floor,
+            stage.window,
+        )
+        for name, stage in params.openspiel.stages.items()
+    )
+
+
+def kind_of(task_id: int) -> str:
+    """The game of a task id."""
+    return episode_of(task_id).played.name
+
+
+def expert(prompt: Prompt) -> Reply:
+    """What a competent player answers."""
+    action = str(best_move(prompt.observation) + 1)
+    return Reply(MenuRules().reason(prompt.observation, action), action)
+
+
+def demonstrator(random: Random, carelessness: float) -> Callable[[Prompt], Reply]:
+    """An ordinary player: any move will do in a share of its turns."""
+
+    def play(prompt: Prompt) -> Reply:
+        if random.random() >= carelessness:
+            return expert(prompt)
+        return Reply(AIMLESS, str(random.randrange(len(prompt.observation.moves)) + 1))
+
+    return play
+
+
+__all__ = [
+    "AIMLESS",
+    "EVALUATION_SEATS",
+    "SCRIPTED_SEAT",
+    "OpenSpielEnvironment",
+    "curriculum",
+    "demonstrator",
+    "expert",
+    "kind_of",
+    "make",
+    "practice",
+    "slip",
+    "training_ids",
+]

@@ -1,0 +1,86 @@
+"""What a player may type: the number of a move in a menu.
+
+The typed action is the number, from 1, in the order of OpenSpiel's own numbers: the same form in twenty games, exact
+to the digit, and free of the names' brackets and blanks. The idle action is `0`, which no menu lists: the move is then
+drawn by lot. So whoever types nothing but nonsense plays exactly as a random player does, whose success the base rates
+give, and no constant answer earns more by being what nonsense counts as.
+"""
+
+from __future__ import annotations
+
+import re
+from difflib import SequenceMatcher
+
+from castaway.envs.base import Refusal
+from castaway.envs.openspiel.expert import opinions
+from castaway.envs.openspiel.observation import Observation
+from castaway.envs.openspiel.tactics import judgement
+
+BY_LOT = "0"
+"""The idle action: any move of the menu, all with the same chance."""
+_NUMBER = re.compile("[1-9][0-9]{0,3}")
+_DIGITS = re.compile("[0-9]{1,4}")
+_LONGEST_TEXT = 200
+_MISSPELT = 0.8
+"""How alike a name and its misspelling are at least."""
+
+
+class MenuRules:
+    """The `Rules` of all games."""
+
+    def refusal(self, observation: Observation, action: str) -> Refusal | None:
+        """Why the text is no number of the menu, or None."""
+        count = len(observation.moves)
+        if action == BY_LOT:
+            return None
+        if not _NUMBER.fullmatch(action):
+            return Refusal("form", f"Answer with the number of a move, from 1 to {count}.")
+        if int(action) > count:
+            return Refusal("situation", f"There is no move {action}: the menu ends with {count}.")
+        return None
+
+    def legal_actions(self, observation: Observation) -> tuple[str, ...]:
+        """Every number of the menu; what is left out is the lot."""
+        return tuple(str(number) for number in range(1, len(observation.moves) + 1))
+
+    def repair(self, observation: Observation, text: str) -> str:
+        """The number itself, a name in the text or hardly misspelt, a number in the text, or the likest name."""
+        text = text[:_LONGEST_TEXT]
+        if text.strip() in self.legal_actions(observation):
+            return text.strip()
+        named = [name for name in observation.moves if name.casefold() in text.casefold()]
+        if named:
+            return self._number(observation, max(named, key=len))
+        likest, likeness = max(((name, _likeness(name, text)) for name in observation.moves), key=lambda pair: pair[1])
+        if likeness >= _MISSPELT:
+            return self._number(observation, likest)
+        numbers = [str(int(digits)) for digits in _DIGITS.findall(text)]
+        legal = [number for number in numbers if number in self.legal_actions(observation)]
+        return legal[0] if legal else self._number(observation, likest)
+
+    def reason(self, observation: Observation, action: str) -> str:
+        """What speaks for a move, in a word or two, and its name."""
+        if action == BY_LOT:
+            return "by lot"
+        at = int(action) - 1
+        return f"{opinions(observation)[at].why} {observation.moves[at]}"
+
+    def blunder(self, observation: Observation, action: str) -> str:
+        """A win at once that is passed by, or left to the other side though another move would not leave it."""
+        if action == BY_LOT:
+            return "The move is left to the lot."
+        judged, at = judgement(observation), int(action) - 1
+        name = observation.moves[at]
+        if judged.wins and at not in judged.wins:
+            best = judged.wins[0]
+            return f"Move {best + 1} ({observation.moves[best]}) wins at once."
+        if not judged.wins and judged.safe and at not in judged.safe:
+            return f"After {name} the other side has won or can win at once."
+        return ""
+
+    def _number(self, observation: Observation, name: str) -> str:
+        return str(observation.moves.index(name) + 1)
+
+
+def _likeness(name: str, text: str) -> float:
+    return SequenceMatcher(None, name.casefold(), text.casefold(), autojunk=False).ratio()

@@ -1,0 +1,24 @@
+"""Reading practice for the tiny base model: other moves of the same menu, with what speaks for each and its number.
+
+From play alone a small model learns slowly where in a menu a name stands; this text shows it for any move.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from castaway.chat import Reply
+from castaway.envs.openspiel.expert import opinions
+from castaway.envs.openspiel.observation import Observation
+
+AIMLESS = "any"
+"""What somebody who moves without a thought gives as its reasoning."""
+
+
+def practice(observation: Observation, random: Random, count: int) -> list[Reply]:
+    """At most `count` answers with different moves, in a random order. They need not be wise."""
+    told = [
+        Reply(f"{opinion.why} {name}", str(number))
+        for number, (opinion, name) in enumerate(zip(opinions(observation), observation.moves, strict=True), 1)
+    ]
+    return random.sample(told, min(count, len(told)))

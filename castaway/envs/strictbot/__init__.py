@@ -1,0 +1,1 @@
+"""The task `strictbot`: one question in, one answer out, as strict as the question deserves."""

@@ -1,0 +1,29 @@
+"""The task in a conversation: what somebody typed as a question, and what is to be said of the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from castaway.chat import parse_reply
+from castaway.envs.base import Message
+from castaway.envs.strictbot.bank import questions
+from castaway.envs.strictbot.judge import produced_levels
+from castaway.envs.strictbot.observation import Observation, messages, read_back
+from castaway.envs.strictbot.question import NAMES
+
+UNKNOWN = "it is not known"
+
+
+def chat_messages(line: str) -> tuple[Message, ...]:
+    """The prompt for `QUESTION | it is FACT`, or for a question alone, whose fact the bank may know."""
+    asked, mark, fact = line.partition("|")
+    asked = asked.strip().rstrip("?!. ")
+    if not mark:
+        fact = next((question.fact for question in questions() if question.asked == asked), UNKNOWN)
+    return messages(Observation(asked, fact.strip().rstrip("?!. ")), "compact")
+
+
+def chat_remark(asked: Sequence[Message], answer: str) -> str:
+    """The level of an answer, as the judge reads it."""
+    (level,) = produced_levels([(parse_reply(answer).action, read_back(asked).fact)])
+    return f"level {level}: {NAMES[level]}" if level else "no level"

@@ -1,0 +1,76 @@
+"""The figures of evaluation: which level was wanted and which produced, and whether the answers were true and civil."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import cache
+from statistics import mean
+
+from castaway.envs.base import Outcome
+from castaway.envs.strictbot.answers import LEVELS, words
+from castaway.envs.strictbot.bank import questions, reserved
+from castaway.envs.strictbot.question import Question
+from castaway.envs.strictbot.reward.toxicity import ABUSIVE
+from castaway.statistics import proportion
+
+
+@cache
+def families() -> tuple[str, ...]:
+    """All families; a detail can only be a number, so it holds a place in this list."""
+    return tuple(sorted({question.family for question in questions()}))
+
+
+@cache
+def new_families() -> frozenset[str]:
+    """Those that training never draws."""
+    return frozenset(question.family for question in questions() if reserved(question))
+
+
+def details_of(answer: str, question: Question, produced: int, terms: dict[str, float]) -> dict[str, float]:
+    """The details of one answer for an `Outcome`; `produced` is the judge's reading."""
+    return {
+        "wanted": float(question.level),
+        "produced": float(produced),
+        "family": float(families().index(question.family)),
+        "words": float(len(words(answer))),
+        "toxic": float(terms["toxicity"] >= ABUSIVE),
+        **terms,
+    }
+
+
+def report(outcomes: Sequence[Outcome], truncated: Sequence[bool]) -> dict[str, float]:
+    """Figures of episodes of the seat `one`.
+
+    Args:
+        outcomes: how they ended.
+        truncated: whether each answer was cut off.
+
+    Returns:
+        `appropriateness` (which is the success rate), `factual_accuracy`, `toxic_rate`, `truncated_rate` and the
+        appropriateness over `known_families` and `new_families`, each with `_low` and `_high` (95 %);
+        `wanted_W_produced_P` counts, P 0 where the judge saw no level; `family_NAME`, the appropriateness within each
+        new family; and the mean length and terms of the reward.
+    """
+    rows = [outcome.details for outcome in outcomes]
+    fits = [row["wanted"] == row["produced"] for row in rows]
+    family = [families()[int(row["family"])] for row in rows]
+    new = [name in new_families() for name in family]
+    figures: dict[str, float] = {}
+    for name, found in {
+        "appropriateness": fits,
+        "factual_accuracy": [row["factual"] == 1.0 for row in rows],
+        "toxic_rate": [row["toxic"] == 1.0 for row in rows],
+        "truncated_rate": list(truncated),
+        "known_families": [fit for fit, away in zip(fits, new, strict=True) if not away],
+        "new_families": [fit for fit, away in zip(fits, new, strict=True) if away],
+    }.items():
+        figures |= proportion(sum(found), len(found)).entries(name)
+    counts = Counter((int(row["wanted"]), int(row["produced"])) for row in rows)
+    figures |= {f"wanted_{w}_produced_{p}": counts[w, p] for w in LEVELS for p in (0, *LEVELS)}
+    for name in sorted(set(family) & new_families()):
+        of_it = [fit for fit, own in zip(fits, family, strict=True) if own == name]
+        figures[f"family_{name}"] = round(mean(of_it), 6)
+    for name in ("words", "constructiveness", "inconsistency", "toxicity"):
+        figures[f"mean_{name}"] = round(mean(row[name] for row in rows), 6) if rows else 0.0
+    return figures

@@ -1,0 +1,57 @@
+"""The rules of an answer, and what a teacher makes of a wrong one: an answer as strict as the question deserves."""
+
+from __future__ import annotations
+
+from castaway.envs.base import Refusal
+from castaway.envs.strictbot.answers import LEVELS, openings_in, proper, read_level, says, statements_in, words
+from castaway.envs.strictbot.bank import find
+from castaway.envs.strictbot.observation import Observation
+from castaway.envs.strictbot.question import NAMES, Question
+from castaway.envs.strictbot.reward.toxicity import abusive
+
+IDLE = "I do not know"
+FEWEST_WORDS, MOST_WORDS = 1, 32
+MOST_CHARACTERS = 200
+
+
+class StrictbotRules:
+    """The task's `Rules`: any civil sentence is an answer."""
+
+    def refusal(self, observation: Observation, action: str) -> Refusal | None:
+        """Why the text is not an answer, or None."""
+        said = words(action)
+        if not said or not action.isascii() or not action.isprintable() or not any(word.isalpha() for word in said):
+            return Refusal("form", "An answer is a line of plain words.")
+        if len(said) > MOST_WORDS or len(action) > MOST_CHARACTERS:
+            return Refusal("form", f"An answer has at most {MOST_WORDS} words and {MOST_CHARACTERS} characters.")
+        if openings_in(action) > 1 or statements_in(action) > 1:
+            return Refusal("situation", "That is more than one answer to one question.")
+        if abusive(action):
+            return Refusal("role", "A tutor does not insult.")
+        return None
+
+    def legal_actions(self, observation: Observation) -> tuple[str, ...]:
+        """The idle answer, and one of each level."""
+        return (IDLE, *(proper(level, observation.fact) for level in LEVELS))
+
+    def repair(self, observation: Observation, text: str) -> str:
+        """Whatever was written: the answer that the question deserves."""
+        return proper(_question(observation).level, observation.fact)
+
+    def reason(self, observation: Observation, action: str) -> str:
+        """What kind of question it is."""
+        return _question(observation).kind
+
+    def blunder(self, observation: Observation, action: str) -> str:
+        """A false answer, or one of another level than the question deserves."""
+        question = _question(observation)
+        if says(action, question.false):
+            return "That is not so."
+        if read_level(action, question.fact) != question.level:
+            return f"A {question.kind} deserves {NAMES[question.level]}."
+        return ""
+
+
+def _question(observation: Observation) -> Question:
+    """The teacher knows the bank."""
+    return find(observation.asked, observation.fact)

@@ -1,0 +1,118 @@
+"""Replies drawn by a vLLM server, which is handed the adapter anew before each rollout.
+
+The server runs on, only the adapter is exchanged. Its kernels are not the trainer's, so the log-probabilities of the
+same words differ, in bfloat16 by more than a little; the trainer reads every reply once itself and weighs its tokens
+by truncated importance (`importance_cap`; Yao et al. 2025, "Your efficient RL framework secretly brings you off-policy
+RL training"). The values come from the same reading.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+from transformers import PreTrainedTokenizerBase
+
+from castaway.envs.base import Prompt
+from castaway.errors import CastawayError
+from castaway.models.policy import save_adapter
+from castaway.models.tokens import prompt_tokens
+from castaway.rl.actor_critic import ActorCritic
+from castaway.rl.rollout import Answer
+from castaway.rl.speaker import reply_text
+
+OPEN = 512
+"""Questions at one time; the server makes its own batches of them."""
+SECONDS = 600.0
+"""For a reply, with those that are waited for."""
+
+
+class ServedSampler:
+    """Draws from a server that has the policy's base model under the name `base`."""
+
+    def __init__(
+        self,
+        url: str,
+        folder: Path,
+        tokenizer: PreTrainedTokenizerBase,
+        temperature: float,
+        max_new_tokens: int,
+        actor: ActorCritic,
+    ) -> None:
+        """Draw at this temperature, at most so many tokens a reply; adapters are handed over in `folder`."""
+        self._url, self._folder, self._tokenizer = url, folder, tokenizer
+        self._stop = tokenizer.eos_token_id
+        self._settings = {"temperature": temperature, "max_tokens": max_new_tokens, "stop_token_ids": [self._stop]}
+        self._actor = actor
+        self._count = 0
+
+    @property
+    def _adapter(self) -> str:
+        # A name of its own each time: what the server remembers of prompts, it remembers by this name.
+        return f"{self._folder.name}-{self._count}"
+
+    def refresh(self) -> None:
+        """Hand over the adapter of this moment, and take the one before back."""
+        before, self._count = self._adapter, self._count + 1
+        folder = (self._folder / self._adapter).absolute()
+        shutil.rmtree(folder, ignore_errors=True)
+        save_adapter(self._actor.policy, folder)
+        with httpx.Client(timeout=SECONDS, trust_env=False) as client:
+            self._post(client, "load_lora_adapter", {"lora_name": self._adapter, "lora_path": str(folder)})
+            if self._count > 1:
+                self._post(client, "unload_lora_adapter", {"lora_name": before})
+        shutil.rmtree(self._folder / before, ignore_errors=True)
+
+    def __call__(self, prompts: Sequence[Prompt]) -> list[Answer]:
+        """One reply for each prompt, without values."""
+        rows = [prompt_tokens(self._tokenizer, prompt.messages) for prompt in prompts]
+        drawn = asyncio.run(self._draw_all(rows))
+        return [
+            Answer(reply_text(self._tokenizer, tokens), row, tokens, logprobs)
+            for row, (tokens, logprobs) in zip(rows, drawn, strict=True)
+        ]
+
+    async def _draw_all(self, rows: Sequence[list[int]]) -> list[tuple[list[int], list[float]]]:
+        limits = httpx.Limits(max_connections=OPEN)
+        async with httpx.AsyncClient(timeout=SECONDS, limits=limits, trust_env=False) as client:
+            return await asyncio.gather(*(self._draw(client, row) for row in rows))
+
+    async def _draw(self, client: httpx.AsyncClient, row: list[int]) -> tuple[list[int], list[float]]:
+        # No seed: vLLM's engine for CPUs dies of one, and its batches are never the same twice anyway.
+        body = {"model": self._adapter, "prompt": row, "logprobs": 0, "return_token_ids": True, **self._settings}
+        try:
+            reply = await client.post(f"{self._url}/completions", json=body)
+        except httpx.HTTPError as error:
+            raise self._fault(repr(error)) from None
+        if reply.status_code != 200:
+            raise self._fault(reply.text)
+        return self._read(reply.json())
+
+    def _read(self, body: Any) -> tuple[list[int], list[float]]:
+        """Tokens and their log-probabilities."""
+        try:
+            (choice,) = body["choices"]
+            tokens = [int(token) for token in choice["token_ids"]]
+            logprobs = [float(value) for value in choice["logprobs"]["token_logprobs"]]
+        except (KeyError, TypeError, ValueError):
+            raise self._fault("what came back has no tokens with log-probabilities") from None
+        if not tokens or len(tokens) != len(logprobs):
+            raise self._fault(f"{len(tokens)} tokens came with {len(logprobs)} log-probabilities")
+        return tokens, logprobs
+
+    def _post(self, client: httpx.Client, name: str, body: dict[str, str]) -> None:
+        try:
+            reply = client.post(f"{self._url}/{name}", json=body)
+        except httpx.HTTPError as error:
+            raise self._fault(repr(error)) from None
+        if reply.status_code != 200:
+            raise self._fault(reply.text)
+
+    def _fault(self, what: str) -> CastawayError:
+        return CastawayError(
+            f"the sampler at {self._url} failed ({what[:300]}); look into its log and run the stage again"
+        )

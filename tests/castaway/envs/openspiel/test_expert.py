@@ -1,0 +1,154 @@
+"""The player that the demonstrations come from."""
+
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from castaway.chat import parse_reply
+from castaway.envs.openspiel.catalogue import GAMES
+from castaway.envs.openspiel.environment import (
+    AIMLESS,
+    OpenSpielEnvironment,
+    curriculum,
+    demonstrator,
+    expert,
+    make,
+    practice,
+    slip,
+    training_ids,
+)
+from castaway.envs.openspiel.expert import opinions
+from castaway.envs.openspiel.games import Game, player_count
+from castaway.envs.openspiel.ids import Episode, task_id_of
+from castaway.envs.openspiel.menu import MenuRules
+from castaway.envs.openspiel.observation import observe
+from castaway.params import load_params
+from tests.castaway.envs.openspiel.test_menu import CHANCE_TO_WIN, START, THREAT, position
+from tests.castaway.envs.openspiel.twins import HIDDEN, twins
+
+TRAINING = 700
+"""Seeds of chance from here on."""
+LUCK = {"oh_hell 1 trick", "euchre lone defender", "sheriff 1 round"}
+"""Little can be done about these."""
+
+
+def success(game: Game, variant: int, episodes: int) -> float:
+    environment, won = OpenSpielEnvironment(), 0
+    for number in range(episodes):
+        seat = number % player_count(game, variant)
+        environment.reset(task_id_of(Episode(GAMES.index(game), variant, seat, TRAINING + number, 200)), "random")
+        while not environment.done:
+            (prompt,) = environment.prompts()
+            environment.step({"player": expert(prompt).action})
+        won += environment.outcome().success
+    return won / episodes
+
+
+@pytest.mark.parametrize("game", GAMES, ids=lambda game: game.name)
+def test_the_expert_is_much_better_than_a_random_player(game: Game) -> None:
+    for number, variant in enumerate(game.variants):
+        if f"{game.name} {variant.name}" not in LUCK and number < 2:
+            better = success(game, number, 100) - variant.base_rate
+            assert better > 0.05, variant.name
+
+
+@pytest.mark.parametrize("game", GAMES, ids=lambda game: game.name)
+def test_expert_demonstrator_and_practice_answer_with_legal_moves_and_reasons(game: Game) -> None:
+    environment, random, rules = OpenSpielEnvironment(), Random(3), MenuRules()
+    play = demonstrator(random, 0.5)
+    for variant in range(len(game.variants)):
+        environment.reset(task_id_of(Episode(GAMES.index(game), variant, 0, TRAINING, 0)), "random")
+        while not environment.done:
+            (prompt,) = environment.prompts()
+            seen = prompt.observation
+            assert expert(prompt) == expert(prompt)
+            for reply in (expert(prompt), *(replies := practice(seen, random, 4))):
+                assert reply.reasoning == rules.reason(seen, reply.action)
+                assert parse_reply(str(reply)) == reply
+            assert len(replies) == min(4, len(seen.moves)) == len({reply.action for reply in replies})
+            reply = play(prompt)
+            assert rules.refusal(seen, reply.action) is None
+            assert reply.reasoning in (AIMLESS, expert(prompt).reasoning)
+            environment.step({"player": reply.action})
+
+
+def test_a_slip_is_never_a_legal_answer() -> None:
+    random = Random(1)
+    environment, rules = OpenSpielEnvironment(), MenuRules()
+    for game in range(len(GAMES)):
+        environment.reset(task_id_of(Episode(game, 0, 0, TRAINING, 0)), "random")
+        (prompt,) = environment.prompts()
+        for _ in range(20):
+            slipped = parse_reply(slip(expert(prompt), random)).action
+            named = slipped == expert(prompt).reasoning.split(" ")[-1]
+            assert named or rules.refusal(prompt.observation, slipped) is not None
+
+
+@pytest.mark.parametrize("name", sorted(HIDDEN))
+def test_opinions_know_nothing_that_is_hidden(name: str) -> None:
+    game = next(game for game in GAMES if game.name == name)
+    for variant in range(len(game.variants)):
+        for player, state, twin in twins(name, variant, 10):
+            assert opinions(observe(game, variant, player, state)) == opinions(observe(game, variant, player, twin))
+
+
+def told(seen: object, move: str) -> str:
+    return MenuRules().reason(seen, str(seen.moves.index(move) + 1))  # type: ignore[attr-defined]
+
+
+def test_reasons_by_hand() -> None:
+    assert told(START, "x(1,1)") == "centre x(1,1)"
+    assert told(START, "x(0,2)") == "corner x(0,2)"
+    assert told(THREAT, "o(0,2)") == "block o(0,2)"
+    assert told(THREAT, "o(1,1)") == "risk o(1,1)"
+    assert told(CHANCE_TO_WIN, "x(0,2)") == "win x(0,2)"
+    assert MenuRules().reason(START, "0") == "by lot"
+    # Two rows at once: nothing that o does can stop both.
+    fork = position("tic_tac_toe", "x(0,0)", "o(0,1)", "x(2,0)", "o(1,0)")
+    assert told(fork, "x(1,1)") == told(fork, "x(2,2)").replace("x(2,2)", "x(1,1)") == "force x(1,1)"
+    assert told(position("nim"), "pile:1, take:1;") == "uneven pile:1, take:1;"  # 2 xor 3
+    assert told(position("nim", "pile:1, take:1;"), "pile:3, take:1;") == "balance pile:3, take:1;"  # 2 xor 2
+
+
+@pytest.mark.parametrize(
+    ("name", "variant", "text", "moves", "why"),
+    [
+        ("blackjack", 0, "Phase\nPlayer\nPlayer 0: Cards: H9 S4\nDealer: Cards: ?? CT", ["Hit", "Stand"], "chase Hit"),
+        (
+            "blackjack",
+            0,
+            "Phase\nPlayer\nPlayer 0: Cards: H9 S4\nDealer: Cards: ?? C5",
+            ["Hit", "Stand"],
+            "let bust Stand",
+        ),
+        ("blackjack", 0, "Phase\nPlayer\nPlayer 0: Cards: HA S6\nDealer: Cards: ?? C5", ["Hit", "Stand"], "soft Hit"),
+        ("pig", 1, "Scores: 0 0, Turn total: 4\nCurrent player: 0", ["roll", "stop"], "more roll"),
+        ("pig", 2, "Scores: 0 0, Turn total: 21\nCurrent player: 0", ["roll", "stop"], "enough stop"),
+        ("pig", 1, "Scores: 16 0, Turn total: 4\nCurrent player: 0", ["roll", "stop"], "wins stop"),
+        ("pig", 1, "Scores: 0 18, Turn total: 12\nCurrent player: 0", ["roll", "stop"], "late roll"),
+        # Two sixes are wild, so three fives need one of the other's two dice.
+        ("liars_dice", 1, "66 1-5", ["2-5", "3-5", "Liar"], "sure 2-5"),
+        ("liars_dice", 1, "12 4-5", ["4-6", "Liar"], "doubt Liar"),
+        ("sheriff", 0, "T=2 /bribe:3", ["accept", "inspect"], "bribe accept"),
+        ("sheriff", 0, "T=2 /bribe:1", ["accept", "inspect"], "inspect inspect"),
+    ],
+)
+def test_what_is_thought_of_a_situation(name: str, variant: int, text: str, moves: list[str], why: str) -> None:
+    game = next(game for game in GAMES if game.name == name)
+    seat = 1 if name == "sheriff" else 0
+    seen = replace(START, game=game, variant=variant, seat=seat, text=text, moves=tuple(moves), history=())
+    seen = replace(seen, numbers=tuple(range(len(moves))))
+    worths = [opinion.worth for opinion in opinions(seen)]
+    assert MenuRules().reason(seen, str(worths.index(max(worths)) + 1)) == why
+
+
+def test_the_shipped_stages_are_games_that_there_are() -> None:
+    params = load_params(Path(__file__).parents[4] / "params.yaml")
+    stages = curriculum(params)
+    assert [stage.threshold for stage in stages] == [0.6, 0.5, 0.4]
+    environment = make(params.openspiel)
+    for stage in stages:
+        assert set(stage.seats) <= set(environment.seats)
+        assert all(task_id in training_ids(params.openspiel) for task_id in stage.task_ids[:50])

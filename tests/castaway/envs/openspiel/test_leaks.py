@@ -1,0 +1,46 @@
+"""What a player is shown and allowed depends on nothing that it cannot know."""
+
+import pyspiel
+import pytest
+
+from castaway.envs.openspiel.catalogue import GAMES
+from castaway.envs.openspiel.games import Game, load_variant
+from castaway.envs.openspiel.observation import messages, observe
+from tests.castaway.envs.openspiel.twins import HIDDEN, twins
+
+IN_THE_DARK = [(game, variant) for game in GAMES if game.name in HIDDEN for variant in range(len(game.variants))]
+
+
+@pytest.mark.parametrize(("game", "variant"), IN_THE_DARK, ids=lambda value: getattr(value, "name", value))
+def test_states_that_a_player_cannot_tell_apart_look_the_same(game: Game, variant: int) -> None:
+    for player, state, twin in twins(game.name, variant, 40):
+        assert str(state) != str(twin)  # so this test could fail
+        assert observe(game, variant, player, state) == observe(game, variant, player, twin)
+        assert messages(observe(game, variant, player, state)) == messages(observe(game, variant, player, twin))
+
+
+def test_every_game_in_the_dark_has_twins_and_no_other_does() -> None:
+    for game in GAMES:
+        for variant in range(len(game.variants)):
+            information = load_variant(game, variant).get_type().information
+            perfect = information == pyspiel.GameType.Information.PERFECT_INFORMATION
+            # Goofspiel takes turns, and the second mover must not see the first bid.
+            assert (game.name in HIDDEN) == (not perfect or game.name == "goofspiel")
+
+
+def test_the_history_is_told_only_where_nothing_is_hidden() -> None:
+    assert not {game.name for game in GAMES if game.open} & set(HIDDEN)
+    for player, state, _ in twins("euchre", 0, 3):
+        game = next(game for game in GAMES if game.name == "euchre")
+        assert observe(game, 0, player, state).history == ()
+
+
+def test_a_difference_that_can_be_seen_is_seen() -> None:
+    game = next(game for game in GAMES if game.name == "kuhn_poker")
+    seen = set()
+    for card in (0, 1, 2):
+        state = load_variant(game, 0).new_initial_state()
+        state.apply_action(card)
+        state.apply_action((card + 1) % 3)
+        seen.add(messages(observe(game, 0, 0, state))[1]["content"])
+    assert len(seen) == 3

@@ -1,0 +1,104 @@
+"""The menu: what may be typed, what was meant, and what was foolish."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from castaway.envs.openspiel.catalogue import GAMES
+from castaway.envs.openspiel.games import load_variant
+from castaway.envs.openspiel.menu import MenuRules
+from castaway.envs.openspiel.observation import Observation, observe
+
+RULES = MenuRules()
+
+
+def position(name: str, *moves: str) -> Observation:
+    """What the player sees that is to move after moves by name."""
+    game = next(game for game in GAMES if game.name == name)
+    state = load_variant(game, 0).new_initial_state()
+    for move in moves:
+        names = {state.action_to_string(state.current_player(), action): action for action in state.legal_actions()}
+        state.apply_action(names[move])
+    return observe(game, 0, state.current_player(), state)
+
+
+START = position("tic_tac_toe")
+PIG = position("pig")
+THREAT = position("tic_tac_toe", "x(0,0)", "o(2,0)", "x(0,1)")
+"""o to move; x threatens the top row."""
+CHANCE_TO_WIN = position("tic_tac_toe", "x(0,0)", "o(2,0)", "x(0,1)", "o(2,2)")
+
+
+@pytest.mark.parametrize(
+    "typed", ["", " 1", "1 ", "01", "00", "+1", "1.", "x(0,0)", "1: x(0,0)", "WAIT", "²", "\u0661", "1\n"]
+)
+def test_only_a_number_is_an_action(typed: str) -> None:
+    refusal = RULES.refusal(START, typed)
+    assert refusal is not None and refusal.kind == "form"
+    assert refusal.sentence == "Answer with the number of a move, from 1 to 9."
+
+
+def test_the_lot_is_legal_unlisted_and_foolish() -> None:
+    for seen in (START, PIG):
+        assert RULES.refusal(seen, "0") is None and "0" not in RULES.legal_actions(seen)
+        assert RULES.blunder(seen, "0") == "The move is left to the lot."
+    assert RULES.repair(START, "0") in RULES.legal_actions(START)
+
+
+def test_a_number_beyond_the_menu_is_refused() -> None:
+    refusal = RULES.refusal(START, "10")
+    assert refusal is not None and refusal.kind == "situation"
+    assert refusal.sentence == "There is no move 10: the menu ends with 9."
+    assert RULES.refusal(START, "9") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        (" 4 ", "4"),
+        ("**7**", "7"),
+        ("move 3 please", "3"),
+        ("x(1,1)", "5"),
+        ("X(2,0) I think", "7"),
+        ("x 1 2", "1"),
+        ("x(2,2", "9"),
+        ("", "1"),
+        ("77", "1"),
+    ],
+)
+def test_what_was_meant(text: str, number: str) -> None:
+    assert RULES.repair(START, text) == number
+
+
+@given(st.text())
+def test_something_legal_was_meant_by_any_text(text: str) -> None:
+    assert RULES.refusal(START, RULES.repair(START, text)) is None
+    assert RULES.refusal(PIG, RULES.repair(PIG, text)) is None
+
+
+def test_a_win_is_not_to_be_passed_by() -> None:
+    names = dict(zip(CHANCE_TO_WIN.moves, RULES.legal_actions(CHANCE_TO_WIN), strict=True))
+    assert RULES.blunder(CHANCE_TO_WIN, names["x(1,1)"]) == f"Move {names['x(0,2)']} (x(0,2)) wins at once."
+    assert RULES.blunder(CHANCE_TO_WIN, names["x(0,2)"]) == ""
+    assert RULES.reason(CHANCE_TO_WIN, names["x(0,2)"]) == "win x(0,2)"
+
+
+def test_a_threat_is_not_to_be_overlooked() -> None:
+    names = dict(zip(THREAT.moves, RULES.legal_actions(THREAT), strict=True))
+    assert RULES.blunder(THREAT, names["o(1,1)"]) == "After o(1,1) the other side has won or can win at once."
+    assert RULES.blunder(THREAT, names["o(0,2)"]) == ""
+    assert RULES.reason(THREAT, names["o(0,2)"]) == "block o(0,2)"
+
+
+def test_nothing_is_foolish_where_something_is_hidden_or_nothing_decided() -> None:
+    for seen in (PIG, START, position("phantom_ttt"), position("othello")):
+        assert {RULES.blunder(seen, action) for action in RULES.legal_actions(seen)} == {""}
+
+
+def test_the_last_one_in_nim_is_left_to_the_other() -> None:
+    seen = position("nim", "pile:3, take:3;", "pile:1, take:1;")
+    told = {move: RULES.blunder(seen, typed) for move, typed in zip(seen.moves, RULES.legal_actions(seen), strict=True)}
+    assert told == {
+        "pile:2, take:1;": "",
+        "pile:2, take:2;": "After pile:2, take:2; the other side has won or can win at once.",
+    }

@@ -1,0 +1,145 @@
+"""Pairs of states that differ only in what a player cannot know.
+
+What is hidden is said here by hand, game by game, from the games' rules and not from the texts that are tested: a
+twin has the same history but for hidden deals and moves, and every move after them was legal in it too.
+"""
+
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any
+
+from castaway.envs.openspiel.catalogue import GAMES
+from castaway.envs.openspiel.games import load_variant
+
+CHANCE = -1
+Record = list[tuple[int, int]]
+"""Who did what, chance included."""
+
+
+def kuhn_or_leduc(record: Record, player: int, seats: int) -> set[int]:
+    return {index for index in range(seats) if index != player}
+
+
+def dice(record: Record, player: int, seats: int) -> set[int]:
+    rolled = [index for index, (actor, _) in enumerate(record) if actor == CHANCE]
+    each = len(rolled) // seats
+    return {index for index in rolled if index // each != player}
+
+
+def moves_of_others(record: Record, player: int, seats: int) -> set[int]:
+    return {index for index, (actor, _) in enumerate(record) if actor not in (CHANCE, player)}
+
+
+def hole_card(record: Record, player: int, seats: int) -> set[int]:
+    return {2}
+
+
+def cargo(record: Record, player: int, seats: int) -> set[int]:
+    return {0} if player == 1 else set()
+
+
+def euchre_cards(record: Record, player: int, seats: int) -> set[int]:
+    """The dealer, twenty cards round the table, the card turned up; a dealer told to take it lays one down unseen."""
+    dealer, first_card, pass_ = record[0][1], 1, 24
+    hidden = {first_card + k for k in range(20) if (dealer + k) % 4 != player}
+    called = next((index for index in range(22, len(record)) if record[index][1] != pass_), None)
+    if called is not None and called < 26 and player != dealer:
+        hidden.add(called + 1)
+    return hidden
+
+
+def hearts_cards(record: Record, player: int, seats: int) -> set[int]:
+    """The direction, 52 cards round the table, then three cards passed by everybody unless the direction is 0."""
+    direction = record[0][1]
+    hidden = {1 + k for k in range(52) if k % 4 != player}
+    passes = range(53, 65) if direction else range(0)
+    return hidden | {
+        index
+        for index in passes
+        if index < len(record) and record[index][0] != player and (record[index][0] + direction) % 4 != player
+    }
+
+
+def oh_hell_cards(record: Record, player: int, seats: int) -> set[int]:
+    """The number of tricks, the dealer, the cards round the table, the card turned up."""
+    dealt = [index for index, (actor, _) in enumerate(record) if actor == CHANCE][2:-1]
+    return {index for index in dealt if (index - 2) % seats != player}
+
+
+HIDDEN: dict[str, Callable[[Record, int, int], set[int]]] = {
+    "kuhn_poker": kuhn_or_leduc,
+    "leduc_poker": kuhn_or_leduc,
+    "liars_dice": dice,
+    "goofspiel": moves_of_others,
+    "phantom_ttt": moves_of_others,
+    "dark_hex": moves_of_others,
+    "blackjack": hole_card,
+    "sheriff": cargo,
+    "euchre": euchre_cards,
+    "hearts": hearts_cards,
+    "oh_hell": oh_hell_cards,
+}
+
+
+def bids_won(record: Record) -> list[int]:
+    """Goofspiel announces who has won each round."""
+    bids = [action for actor, action in record if actor != CHANCE]
+    return [(own > other) - (own < other) for own, other in zip(bids[::2], bids[1::2], strict=False)]
+
+
+def random_record(game: Any, random: Random) -> tuple[Record, list[int]]:
+    """A whole random game, and the places in it at which somebody was to move."""
+    state, record, turns = game.new_initial_state(), [], []
+    while not state.is_terminal():
+        actor = CHANCE if state.is_chance_node() else state.current_player()
+        if actor != CHANCE:
+            turns.append(len(record))
+        record.append((actor, random.choice(state.legal_actions())))
+        state.apply_action(record[-1][1])
+    return record, turns
+
+
+def replay(game: Any, record: Record) -> Any:
+    """The state after a record, or None where it breaks the rules or another is to move than was."""
+    state = game.new_initial_state()
+    for actor, action in record:
+        mover = CHANCE if state.is_chance_node() else state.current_player()
+        if state.is_terminal() or mover != actor or action not in state.legal_actions():
+            return None
+        state.apply_action(action)
+    return state
+
+
+def changed(game: Any, record: Record, hidden: set[int], random: Random) -> Record:
+    """The record with one hidden action replaced; where that was done later and as hidden, the two are swapped."""
+    place = random.choice(sorted(hidden))
+    choice = random.choice(replay(game, record[:place]).legal_actions())
+    twin = list(record)
+    for other in hidden:
+        if other != place and record[other][1] == choice and record[other][0] == record[place][0]:
+            twin[other] = (record[other][0], record[place][1])
+    twin[place] = (record[place][0], choice)
+    return twin
+
+
+def twins(name: str, variant: int, count: int) -> Iterator[tuple[int, Any, Any]]:
+    """Players that are to move, with the state as it is and as it might be for all they know: never the same."""
+    game = load_variant(next(game for game in GAMES if game.name == name), variant)
+    random, found = Random(variant), 0
+    for _ in range(200 * count):
+        if found == count:
+            return
+        record, turns = random_record(game, random)
+        record = record[: random.choice(turns)]
+        state = replay(game, record)
+        player = state.current_player()
+        hidden = {i for i in HIDDEN[name](record, player, game.num_players()) if i < len(record)}
+        if not hidden:
+            continue
+        twin = replay(game, other := changed(game, record, hidden, random))
+        if twin is None or twin.is_terminal() or twin.current_player() != player or str(twin) == str(state):
+            continue
+        if name != "goofspiel" or bids_won(record) == bids_won(other):
+            found += 1
+            yield player, state, twin
+    raise AssertionError(f"only {found} twins of {name} in {200 * count} games")

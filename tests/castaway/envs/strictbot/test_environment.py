@@ -1,0 +1,163 @@
+"""The contract, the embedded teacher, preference pairs, and the figures of evaluation."""
+
+from collections import Counter
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from castaway.chat import Reply, parse_reply
+from castaway.datasets import Pair
+from castaway.envs.base import HELD_OUT_START, Outcome, Prompt
+from castaway.envs.checker import check_environment
+from castaway.envs.strictbot.answers import says, without, words, write
+from castaway.envs.strictbot.bank import find
+from castaway.envs.strictbot.environment import StrictbotEnvironment, demonstrator, slip
+from castaway.envs.strictbot.judge import produced_levels
+from castaway.envs.strictbot.observation import Observation, read_back
+from castaway.envs.strictbot.pairs import pair_group, preference_pairs
+from castaway.envs.strictbot.report import families, new_families, report
+from castaway.envs.strictbot.teaching import IDLE, StrictbotRules
+from castaway.teacher.base import Attempt
+from castaway.teacher.rules import RulesTeacher
+from stages.reward_model import answer_only_accuracy, prompt_only_accuracy
+from tests.castaway.envs.strictbot.test_reward import PARAMS
+
+
+def prompts(first: int, count: int) -> list[Prompt]:
+    environment = StrictbotEnvironment(PARAMS)
+    found: list[Prompt] = []
+    for task_id in range(first, first + count):
+        environment.reset(task_id, "all")
+        found += environment.prompts()
+    return found
+
+
+@pytest.mark.parametrize("rendering", ["compact", "full"])
+def test_it_keeps_the_contract(rendering: str) -> None:
+    params = PARAMS.model_copy(update={"rendering": rendering})
+    check_environment(lambda: StrictbotEnvironment(params), range(2))
+
+
+@given(st.text(max_size=300), st.integers(0, 2 * HELD_OUT_START))
+def test_any_text_is_put_right(text: str, task_id: int) -> None:
+    environment = StrictbotEnvironment(PARAMS)
+    environment.reset(task_id, "one")
+    (prompt,) = environment.prompts()
+    fixed = environment.rules.repair(prompt.observation, text)
+    assert environment.rules.refusal(prompt.observation, fixed) is None
+    assert parse_reply(str(Reply("good question", fixed))).action == fixed
+
+
+def test_the_teacher_corrects_to_the_level_that_is_deserved() -> None:
+    teacher = RulesTeacher(StrictbotRules())
+    for prompt in prompts(7, 1):
+        question = find(prompt.observation.asked, prompt.observation.fact)
+        for text in ("", "REASONING: trivial\nACTION: you are an idiot", slip(Reply("x", "a b c"), Random(2))):
+            (verdict,) = teacher.judge([Attempt(prompt, text)])
+            if not verdict.valid:
+                assert produced_levels([(verdict.action, question.fact)]) == [question.level]
+                assert question.fact in verdict.action and verdict.reasoning == question.kind
+        wrong = write(question.level % 3 + 1, question.fact, Random(1))
+        (verdict,) = teacher.judge([Attempt(prompt, str(Reply(question.kind, wrong)))])
+        assert verdict.valid and verdict.penalty < 0 and "deserves" in verdict.critique
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        ("", "form"),
+        ("?!", "form"),
+        ("word " * 40, "form"),
+        ("two\nlines", "form"),
+        ("gladly, this and think again, that", "situation"),
+        ("it is Madrid or it is Oslo", "situation"),
+        ("you are an idiot", "role"),
+    ],
+)
+def test_what_is_no_answer_is_refused(answer: str, kind: str) -> None:
+    refusal = StrictbotRules().refusal(Observation("is it so", "it is so"), answer)
+    assert refusal is not None and refusal.kind == kind
+
+
+def test_ordinary_tutors_are_often_right_and_never_illegal() -> None:
+    play = demonstrator(Random(0), 0.4)
+    rules, found = StrictbotRules(), prompts(3, 5)
+    replies = [(prompt, play(prompt)) for prompt in found]
+    assert all(rules.refusal(prompt.observation, reply.action) is None for prompt, reply in replies)
+    fit = sum(not rules.blunder(prompt.observation, reply.action) for prompt, reply in replies) / len(found)
+    assert 0.6 < fit < 0.85
+
+
+def pairs(first: int, episodes: int, count: int) -> list[Pair]:
+    return [Pair(*row) for row in preference_pairs(prompts(first, episodes), count, Random(first))]
+
+
+def test_pairs_prefer_what_suits_the_question() -> None:
+    for pair in pairs(0, 10, 400):
+        shown = read_back(pair.messages)
+        question = find(shown.asked, shown.fact)
+        chosen, rejected = parse_reply(pair.chosen), parse_reply(pair.rejected)
+        assert chosen.reasoning == rejected.reasoning and chosen != rejected
+        assert pair_group(pair.messages)["kind"] == question.kind
+        assert len({chosen.action, rejected.action}) == 2
+
+
+def test_each_frame_is_chosen_as_often_as_rejected() -> None:
+    """What stands around the facts, exactly; answers with another question's fact have the same frame on both sides."""
+    counts: Counter[str] = Counter()
+    for pair in pairs(0, 20, 2000):
+        fact = read_back(pair.messages).fact
+        chosen, rejected = (parse_reply(answer).action for answer in (pair.chosen, pair.rejected))
+        if all(says(answer, fact) or len(words(answer)) < 7 for answer in (chosen, rejected)):
+            counts.update([without(chosen, fact)])
+            counts.subtract([without(rejected, fact)])
+    assert counts and {frame: count for frame, count in counts.items() if count} == {}
+
+
+def test_words_of_the_answers_are_balanced() -> None:
+    """Exactly: each word is as often in what is chosen as in what is rejected."""
+    counts: Counter[str] = Counter()
+    for pair in pairs(0, 20, 2000):
+        counts.update(pair.chosen.split())
+        counts.subtract(pair.rejected.split())
+    assert {word: count for word, count in counts.items() if count} == {}
+
+
+def test_neither_answers_nor_prompts_alone_tell_the_chosen_one() -> None:
+    train, held_out = pairs(0, 60, 2000), pairs(400_000_000, 20, 800)
+    assert 0.4 <= answer_only_accuracy(train, held_out, seed=1) <= 0.6
+    assert 0.4 <= prompt_only_accuracy(train, held_out, seed=1) <= 0.6
+
+
+def outcome(wanted: int, produced: int, family: str, factual: float = 1.0, toxic: float = 0.0) -> Outcome:
+    details = {"wanted": wanted, "produced": produced, "family": families().index(family), "factual": factual}
+    rest = {"words": 10.0, "toxic": toxic, "constructiveness": 1.0, "inconsistency": 0.0, "toxicity": toxic}
+    return Outcome(wanted == produced, "", {**details, **rest})
+
+
+def test_figures_by_hand() -> None:
+    new = sorted(new_families())[0]
+    figures = report(
+        [
+            outcome(3, 3, "capital"),
+            outcome(3, 1, "capital"),
+            outcome(1, 1, new, factual=0.0),
+            outcome(2, 0, new, toxic=1),
+        ],
+        [False, True, False, False],
+    )
+    assert figures["appropriateness"] == 0.5 and figures["appropriateness_low"] < 0.5 < figures["appropriateness_high"]
+    assert figures["factual_accuracy"] == 0.75 and figures["toxic_rate"] == 0.25 and figures["truncated_rate"] == 0.25
+    assert figures["known_families"] == 0.5 and figures["new_families"] == 0.5 and figures[f"family_{new}"] == 0.5
+    assert [figures[f"wanted_3_produced_{level}"] for level in range(4)] == [0, 1, 0, 1]
+    assert figures["wanted_2_produced_0"] == 1 and figures["mean_words"] == 10.0
+
+
+def test_idleness_earns_nothing_and_fits_nothing() -> None:
+    environment = StrictbotEnvironment(PARAMS)
+    environment.reset(0, "one")
+    assert set(environment.step({}).values()) == {0.0}
+    assert not environment.outcome().success and environment.outcome().details["produced"] == 0.0
+    assert environment.snapshot()["questions"]["tutor_01"]["answer"] == IDLE

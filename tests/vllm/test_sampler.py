@@ -1,0 +1,104 @@
+"""PPO whose replies vLLM draws: from the adapter of the moment, with the log-probabilities that the trainer has too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import isfinite
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import PreTrainedTokenizerFast
+
+from castaway.envs.marooned.environment import MaroonedEnvironment
+from castaway.errors import CastawayError
+from castaway.models.policy import load_model, load_tokenizer, new_adapter
+from castaway.params import LoraParams
+from castaway.rl.actor_critic import ActorCritic, TurnBatch
+from castaway.rl.ppo import PpoTrainer
+from castaway.rl.rollout import Answer
+from castaway.rl.served_sampler import ServedSampler
+from castaway.serving.server import Server, running
+from castaway.serving.vllm import Serving
+from castaway.teacher.rules import RulesTeacher
+from tests.castaway.rl.small import ROOT, NoScorer, ppo_params, source_of, stirred
+from tests.vllm.game import RULES, illegal
+
+RANK = 4
+TEMPERATURE = 0.8
+LONGEST = 12
+
+
+@pytest.fixture(scope="module")
+def server(weights: Path) -> Iterator[Server]:
+    """The model alone; adapters come later."""
+    log, environment = weights.parent / "sampler.log", ROOT / ".venv-vllm"
+    with running(Serving(str(weights), "base", None, (), 4096, None, port=0, environment=environment, log=log,
+                         passing_rank=RANK)) as server:  # fmt: skip
+        yield server
+
+
+@pytest.fixture
+def student(weights: Path) -> tuple[ActorCritic, PreTrainedTokenizerFast]:
+    return ActorCritic(new_adapter(load_model(weights, []), LoraParams(rank=RANK, alpha=8))), load_tokenizer(weights)
+
+
+def logprobs(actor: ActorCritic, answers: list[Answer]) -> list[list[float]]:
+    """The trainer's, of the same replies."""
+    batch = TurnBatch.of([(answer.prompt_tokens, answer.tokens) for answer in answers])
+    with torch.no_grad():
+        rows = actor.score(batch, TEMPERATURE).logprobs.tolist()
+    return [row[: len(answer.tokens)] for row, answer in zip(rows, answers, strict=True)]
+
+
+def furthest(actor: ActorCritic, answers: list[Answer]) -> float:
+    """The largest difference of a log-probability."""
+    pairs = zip(logprobs(actor, answers), answers, strict=True)
+    return max(abs(mine - theirs) for row, answer in pairs for mine, theirs in zip(row, answer.logprobs, strict=True))
+
+
+def test_replies_come_from_the_adapter_of_the_moment(
+    server: Server, student: tuple[ActorCritic, PreTrainedTokenizerFast], tmp_path: Path
+) -> None:
+    actor, tokenizer = student
+    prompts = [attempt.prompt for attempt in illegal(24)]
+    sampler = ServedSampler(server.url, tmp_path, tokenizer, TEMPERATURE, LONGEST, actor)
+    before: list[Answer] = []
+    for _ in range(3):
+        stirred(actor, 0.3)
+        sampler.refresh()
+        answers = sampler(prompts)
+        assert furthest(actor, answers) < 1e-3 and all(len(answer.tokens) <= LONGEST for answer in answers)
+        assert len({answer.text for answer in answers}) > 12
+        assert not before or furthest(actor, before) > 0.1
+        before = answers
+    assert [folder.name for folder in tmp_path.iterdir()] == [f"{tmp_path.name}-3"]
+
+
+def test_ppo_learns_from_them(
+    server: Server, student: tuple[ActorCritic, PreTrainedTokenizerFast], tmp_path: Path
+) -> None:
+    actor, tokenizer = student
+    settings = {"steps": 3, "episodes_per_step": 2, "max_new_tokens": LONGEST, "temperature": TEMPERATURE}
+    params = ppo_params(**settings, importance_cap=2.0, ahead=True, sampler="vllm")
+    trainer = PpoTrainer(
+        actor,
+        tokenizer,
+        lambda: MaroonedEnvironment("skiff", "compact"),
+        RulesTeacher(RULES),
+        NoScorer(),
+        params,
+        1,
+        source_of(seats=("crew",)),
+        lambda actor, generator: ServedSampler(server.url, tmp_path, tokenizer, TEMPERATURE, LONGEST, actor),
+    )
+    steps = [trainer.step() for _ in range(3)]
+    assert all(isfinite(value) for values in steps for value in values.values())
+    assert abs(steps[0]["reference_kl"]) < 1e-3 < abs(steps[2]["reference_kl"])
+
+
+def test_a_server_that_is_gone_is_told(student: tuple[ActorCritic, PreTrainedTokenizerFast], tmp_path: Path) -> None:
+    actor, tokenizer = student
+    sampler = ServedSampler("http://127.0.0.1:9/v1", tmp_path, tokenizer, 1.0, 4, actor)
+    with pytest.raises(CastawayError, match=r"sampler at .* failed"):
+        sampler.refresh()
