@@ -125,7 +125,8 @@ def chat(
 @app.command()
 def episode(path: Annotated[Path, typer.Argument(help="A .jsonl file in data/TASK/evaluate/POLICY/.")]) -> None:
     """Print a saved episode: who said what, how it was judged, and what came of it."""
-    from castaway.transcript import episode_text, read_episode
+    from castaway.episode_file import read_episode
+    from castaway.transcript import episode_text
 
     typer.echo(episode_text(read_episode(path)))
 
@@ -147,8 +148,8 @@ def replay(
     to: Annotated[Path | None, typer.Option(help="Write here instead of beside the episode.")] = None,
 ) -> None:
     """Write a saved episode of MAROONED as one HTML file, to be watched in any browser."""
+    from castaway.episode_file import read_episode
     from castaway.replay.page import replay_page
-    from castaway.transcript import read_episode
 
     page, target = replay_page(read_episode(path)), to or path.with_suffix(".html")
     try:

@@ -1,60 +1,14 @@
 """A saved episode as text to read: what each sailor wrote, how it was judged, and what came of it.
 
-    castaway episode data/marooned/evaluate/final/1000000000.jsonl
-
-The file is what the stage `evaluate` saves: a head, then the moments of the episode, each with what was said in it.
+castaway episode data/marooned/evaluate/final/1000000000.jsonl
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
-from castaway.envs.base import Outcome
-from castaway.errors import CastawayError
-
-Row = Mapping[str, Any]
-
-
-def read_episode(path: Path) -> list[Row]:
-    """The rows of a saved episode.
-
-    Raises:
-        CastawayError: the file is not a saved episode; the line says where.
-    """
-    try:
-        lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
-        raise CastawayError(f"{path} cannot be read: {reason}") from None
-    rows: list[Row] = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            row = json.loads(line)
-        except ValueError:
-            row = None
-        if not isinstance(row, dict) or ("said" if number > 1 else "task_id") not in row:
-            raise CastawayError(f"{path} is not a saved episode: line {number} holds {line[:40]!r}")
-        rows.append(row)
-    return rows
-
-
-def write_episode(path: Path, task_id: int, seat: str, outcome: Outcome, moments: Sequence[Row]) -> None:
-    """Save a whole episode as `read_episode` reads it.
-
-    Raises:
-        CastawayError: the file cannot be written.
-    """
-    head = {"task_id": task_id, "seat": seat, "success": outcome.success, "ending": outcome.ending}
-    lines = [json.dumps(row, sort_keys=True, ensure_ascii=False) for row in [head, *moments]]
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
-    except OSError as error:
-        raise CastawayError(f"{path} cannot be written: {error.strerror}") from None
+from castaway.episode_file import Row
 
 
 def episode_text(rows: Sequence[Row]) -> str:

@@ -8,7 +8,6 @@ every figure stands beside that of the players whom the student was shown.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -19,6 +18,7 @@ from tqdm import tqdm
 
 from castaway.envs.base import HELD_OUT_START, Prompt, block_of
 from castaway.envs.registry import make_environment, task_module
+from castaway.episode_file import write_episode
 from castaway.models.policy import load_model, load_tokenizer
 from castaway.models.training import seed_everything
 from castaway.rl.actor_critic import ActorCritic
@@ -55,7 +55,8 @@ def run(context: Context) -> dict[str, Any]:
             )
             metrics[name] = {**_figures(episodes, seats), **_own_figures(context, episodes, seats[0])}
             for episode in episodes[: params.replays]:
-                _save_episode(context.output / name / f"{episode.task_id}.jsonl", episode)
+                path = context.output / name / f"{episode.task_id}.jsonl"
+                write_episode(path, episode.task_id, episode.seat, episode.outcome, episode.snapshots)
 
         for name, adapters in policies.items():
             play(name, _speaker(context, base, adapters))
@@ -120,16 +121,3 @@ def _own_figures(context: Context, episodes: Sequence[Episode], seat: str) -> di
 def _is_cut(turn: Turn, stop: Any) -> bool:
     """Whether a reply that a model drew ends before its stop token."""
     return bool(turn.reply_tokens) and turn.reply_tokens[-1] != stop
-
-
-def _save_episode(path: Path, episode: Episode) -> None:
-    """A whole episode as JSON lines: a head, then its moments."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    head = {
-        "task_id": episode.task_id,
-        "seat": episode.seat,
-        "success": episode.outcome.success,
-        "ending": episode.outcome.ending,
-    }
-    lines = [json.dumps(row, sort_keys=True, ensure_ascii=False) for row in [head, *episode.snapshots]]
-    path.write_text("".join(f"{line}\n" for line in lines), "utf-8")

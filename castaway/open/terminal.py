@@ -10,9 +10,10 @@ from castaway.envs.base import Prompt
 from castaway.envs.marooned import full
 from castaway.envs.marooned.conduct import read
 from castaway.envs.marooned.environment import MaroonedEnvironment, expert
+from castaway.episode_file import write_episode
 from castaway.errors import CastawayError
 from castaway.rl.rollout import Answer, Speaker, play_episodes
-from castaway.transcript import clean, write_episode
+from castaway.transcript import clean
 
 HELP = "Type an action as it stands under `Legal now` or among the rules; `rules` shows those again, `quit` leaves."
 

@@ -16,9 +16,9 @@ from castaway.envs.marooned.actions import parse_action
 from castaway.envs.marooned.environment import MaroonedEnvironment
 from castaway.envs.marooned.observation import Observation, phase_at
 from castaway.envs.marooned.scenario import Scenario, load_scenario
+from castaway.episode_file import Row
 from castaway.errors import CastawayError
 from castaway.rulebook import SCENARIOS
-from castaway.transcript import Row
 
 Data = dict[str, Any]
 

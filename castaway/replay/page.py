@@ -15,8 +15,8 @@ from importlib import resources
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from castaway.episode_file import Row
 from castaway.replay.moments import replay_data
-from castaway.transcript import Row
 
 
 def replay_page(rows: Sequence[Row]) -> str:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from castaway.envs.base import Outcome
 from castaway.envs.marooned.scenario import load_scenario
+from castaway.episode_file import read_episode, write_episode
 from castaway.errors import CastawayError
 from castaway.report import (
     ablation_table,
@@ -24,7 +25,7 @@ from castaway.report import (
     task_report,
 )
 from castaway.rulebook import constants_table, pay_table
-from castaway.transcript import clean, episode_text, read_episode, write_episode
+from castaway.transcript import clean, episode_text
 from tests.castaway.figures import EVALUATE, MOMENTS, REWARD_MODEL, policy, save
 
 ROOT = Path(__file__).parents[2]

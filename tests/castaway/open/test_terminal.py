@@ -15,8 +15,8 @@ from types import TracebackType
 import pytest
 import torch
 
+from castaway.episode_file import read_episode
 from castaway.models.tiny import new_model, train_tokenizer
-from castaway.transcript import read_episode
 from tests.castaway.rl.small import small_base
 
 ROOT = Path(__file__).parents[3]
