@@ -1,4 +1,4 @@
-"""The PPO of TRL 1.12.0, the last release that had one: seconds of each batch, as JSON.
+"""The PPO of TRL 1.12.0, the last release that had one: a batch for each line on stdin, told its seconds as JSON.
 
 Run by `benchmarks.ppo_step` in a process of its own, whose path begins with a folder that holds that release.
 """
@@ -22,13 +22,15 @@ from castaway.models.tiny import train_tokenizer
 
 
 class Clock(TrainerCallback):
-    """Reads the clocks at the end of every batch."""
+    """Waits for a line before each batch, and tells the wall and CPU seconds of each."""
 
-    def __init__(self) -> None:
-        self.read: list[tuple[float, float]] = [(perf_counter(), process_time())]
+    def start(self) -> None:
+        sys.stdin.readline()
+        self._began = perf_counter(), process_time()
 
     def on_step_end(self, *args: Any, **kwargs: Any) -> None:
-        self.read.append((perf_counter(), process_time()))
+        print(json.dumps([perf_counter() - self._began[0], process_time() - self._began[1]]), flush=True)
+        self.start()
 
 
 def main(shape: Shape, batches: int) -> None:
@@ -70,11 +72,8 @@ def main(shape: Shape, batches: int) -> None:
             peft_config=shape.lora(),
             callbacks=[clock],
         )
-        clock.read = [(perf_counter(), process_time())]
+        clock.start()
         trainer.train()
-    pairs = zip(clock.read, clock.read[1:], strict=False)
-    rows = [(end[0] - start[0], end[1] - start[1]) for start, end in pairs]
-    print(json.dumps(rows))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,9 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time
@@ -38,54 +40,76 @@ PEER = ROOT / ".bench" / "trl-1.12.0"
 NO_STOP = -1
 WARM_UP = 2
 
-Seconds = list[tuple[float, float]]
-"""Wall and CPU seconds of each batch."""
+Batch = Callable[[], tuple[float, float]]
+"""Trains on the next batch, and returns its wall and CPU seconds."""
 
 
 def step_table(params: Params, shape: Shape, rounds: int) -> str:
-    """Ours and TRL's, medians of `rounds` batches after two that warm up."""
-    ways: dict[str, Callable[[int], Seconds]] = {
-        "TRL 1.12.0 PPO, a second model as critic": lambda batches: theirs(shape, batches),
-        "ours, a second model as critic": lambda batches: ours(params, shape, batches, separate=True),
-        "ours, as it trains: value head on the policy's trunk": lambda batches: ours(params, shape, batches),
-    }
-    found = {name: way(WARM_UP + rounds)[WARM_UP:] for name, way in ways.items()}
-    wall, cpu = ({name: median(row[kind] for row in rows) for name, rows in found.items()} for kind in (0, 1))
+    """Ours and TRL's in turns, so that a busy moment meets all; medians of `rounds` batches after two that warm up."""
+    batches = WARM_UP + rounds
+    with theirs(shape, batches) as peer:
+        ways: dict[str, Batch] = {
+            "TRL 1.12.0 PPO, a second model as critic": peer,
+            "ours, a second model as critic": ours(params, shape, batches, separate=True),
+            "ours, as it trains: value head on the policy's trunk": ours(params, shape, batches),
+        }
+        found: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
+        for _ in range(batches):
+            for name, way in ways.items():
+                found[name].append(way())
+    measured = {name: rows[WARM_UP:] for name, rows in found.items()}
+    wall, cpu = ({name: median(row[kind] for row in rows) for name, rows in measured.items()} for kind in (0, 1))
     slowest = next(iter(wall))
     rows = [[name, f"{wall[name]:.2f}", f"{cpu[name]:.2f}", f"{wall[slowest] / wall[name]:.2f}"] for name in found]
     head = (
         f"{shape.turns} turns of {shape.prompt} + {shape.reply} tokens, {shape.epochs} epochs of one minibatch, a "
         f"Llama of width {shape.hidden} and {shape.layers} layers under LoRA, a reward model of the same size, "
-        f"{shape.threads} thread(s); medians of {rounds}."
+        f"{shape.threads} thread(s); medians of {rounds}, in turns."
     )
     return f"{head}\n\n{table(['PPO step', 'seconds', 'CPU seconds', 'times the first'], rows)}"
 
 
-def theirs(shape: Shape, batches: int) -> Seconds:
+@contextmanager
+def theirs(shape: Shape, batches: int) -> Iterator[Batch]:
     """TRL's, in a process of its own."""
     path = os.pathsep.join([str(PEER), str(ROOT)])
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.peer_trl", json.dumps(shape.fields()), str(batches)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": path, "TRL_EXPERIMENTAL_SILENCE": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise RuntimeError(f"TRL's PPO failed: {done.stderr[-2000:]}")
-    rows: Seconds = [tuple(row) for row in json.loads(done.stdout.splitlines()[-1])]
-    return rows
+    with (
+        tempfile.TemporaryFile("w+") as log,
+        subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.peer_trl", json.dumps(shape.fields()), str(batches)],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": path, "TRL_EXPERIMENTAL_SILENCE": "1"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        ) as process,
+    ):
+        assert process.stdin and process.stdout
+        asked, told = process.stdin, process.stdout
+
+        def batch() -> tuple[float, float]:
+            asked.write("\n")
+            asked.flush()
+            for line in told:
+                if line.startswith("["):  # its trainer prints lines of its own
+                    wall, cpu = json.loads(line)
+                    return wall, cpu
+            log.seek(0)
+            raise RuntimeError(f"TRL's PPO failed: {log.read()[-2000:]}")
+
+        yield batch
 
 
-def ours(params: Params, shape: Shape, batches: int, separate: bool = False) -> Seconds:
+def ours(params: Params, shape: Shape, batches: int, separate: bool = False) -> Batch:
     trainer = our_trainer(params, shape, batches, separate)
-    found: Seconds = []
-    for _ in range(batches):
+
+    def batch() -> tuple[float, float]:
         began = perf_counter(), process_time()
         trainer.step()
-        found.append((perf_counter() - began[0], process_time() - began[1]))
-    return found
+        return perf_counter() - began[0], process_time() - began[1]
+
+    return batch
 
 
 def our_trainer(params: Params, shape: Shape, batches: int, separate: bool = False) -> PpoTrainer:
