@@ -11,12 +11,12 @@ from castaway.chat import Reply, parse_reply
 from castaway.datasets import Pair
 from castaway.envs.base import HELD_OUT_START, Outcome, Prompt
 from castaway.envs.checker import check_environment
-from castaway.envs.strictbot.answers import says, without, words, write
+from castaway.envs.strictbot.answers import curt, says, without, words, write
 from castaway.envs.strictbot.bank import find
 from castaway.envs.strictbot.environment import StrictbotEnvironment, demonstrator, slip
 from castaway.envs.strictbot.judge import produced_levels
 from castaway.envs.strictbot.observation import Observation, read_back
-from castaway.envs.strictbot.pairs import pair_group, preference_pairs
+from castaway.envs.strictbot.pairs import fits, pair_group, preference_pairs
 from castaway.envs.strictbot.report import families, new_families, report
 from castaway.envs.strictbot.teaching import IDLE, StrictbotRules
 from castaway.teacher.base import Attempt
@@ -100,8 +100,31 @@ def test_pairs_prefer_what_suits_the_question() -> None:
         question = find(shown.asked, shown.fact)
         chosen, rejected = parse_reply(pair.chosen), parse_reply(pair.rejected)
         assert chosen.reasoning == rejected.reasoning and chosen != rejected
-        assert pair_group(pair.messages)["kind"] == question.kind
+        assert pair_group(pair.messages, pair.chosen, pair.rejected)["kind"] == question.kind
         assert len({chosen.action, rejected.action}) == 2
+
+
+def test_what_is_wrong_with_a_rejected_answer_is_told() -> None:
+    environment = StrictbotEnvironment(PARAMS)
+    environment.reset(1_000_000_000, "one")
+    (prompt,) = environment.prompts()
+    question = find(prompt.observation.asked, prompt.observation.fact)
+    full, wrong, false = (
+        str(Reply("a", write(level, fact, Random(1))))
+        for level, fact in ((3, question.fact), (1, question.fact), (3, "it is Atlantis"))
+    )
+    short = str(Reply("a", curt(3, Random(1))))
+    rejected = [(full, wrong), (full, false), (full, short), (short, wrong)]
+    found = [pair_group(prompt.messages, *pair)["wrong"] for pair in rejected]
+    assert found == ["level", "fact", "curt", "level, against a curt one"]
+
+
+def test_pairs_prefer_what_fits_better() -> None:
+    """Where the judge, who learned from other words, sees a difference at all."""
+    rows = pairs(0, 20, 1500)
+    found = fits([(pair.messages, answer) for pair in rows for answer in (pair.chosen, pair.rejected)])
+    assert sum(better > worse for better, worse in zip(found[::2], found[1::2], strict=True)) > 0.97 * len(rows)
+    assert 1.0 in found and 0.0 in found
 
 
 def test_each_frame_is_chosen_as_often_as_rejected() -> None:
