@@ -24,9 +24,8 @@ from castaway.models.policy import load_model, load_tokenizer
 from castaway.models.reward import RewardScorer
 from castaway.models.training import seed_everything
 from castaway.rl.actor_critic import ActorCritic
-from castaway.rl.best_of import BestOf
 from castaway.rl.rollout import Answer, Speaker, play_episodes
-from castaway.rl.speaker import ModelSpeaker
+from castaway.rl.speaker import BestOf, ModelSpeaker
 from castaway.rl.trajectory import Episode, Turn
 from castaway.statistics import clustered_mean, proportion
 from stages.context import Context

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import pytest
 
 from castaway.envs.base import Message, Prompt
-from castaway.rl.best_of import BestOf
 from castaway.rl.rollout import Answer
+from castaway.rl.speaker import BestOf
 
 
 class Lengths:
