@@ -17,7 +17,7 @@ from typing import Any
 from castaway.chat import Reply
 from castaway.envs.base import HELD_OUT_START, Outcome, Prompt, Stage, TextEnvironment
 from castaway.envs.strictbot.answers import LEVELS, proper, write
-from castaway.envs.strictbot.bank import ORDER, find, question_for
+from castaway.envs.strictbot.bank import ORDER, VALIDATION_IDS, find, question_for
 from castaway.envs.strictbot.chatting import chat_messages, chat_remark
 from castaway.envs.strictbot.judge import produced_levels
 from castaway.envs.strictbot.observation import Observation, messages
@@ -134,8 +134,8 @@ def training_ids(params: StrictbotParams) -> Sequence[int]:
 
 
 def curriculum(params: Params) -> tuple[Stage, ...]:
-    """One stage: one question at a time."""
-    return (Stage("all", training_ids(params.strictbot), ("one",)),)
+    """One stage: one question at a time, from the training share alone; validation questions are for tuning."""
+    return (Stage("all", range(VALIDATION_IDS[0].start), ("one",)),)
 
 
 def kind_of(task_id: int) -> str:

@@ -1,6 +1,7 @@
 """The contract, the embedded teacher, preference pairs, and the figures of evaluation."""
 
 from collections import Counter
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -12,17 +13,20 @@ from castaway.datasets import Pair
 from castaway.envs.base import HELD_OUT_START, Outcome, Prompt
 from castaway.envs.checker import check_environment
 from castaway.envs.strictbot.answers import curt, says, without, words, write
-from castaway.envs.strictbot.bank import find
-from castaway.envs.strictbot.environment import StrictbotEnvironment, demonstrator, slip
+from castaway.envs.strictbot.bank import find, share_for
+from castaway.envs.strictbot.environment import StrictbotEnvironment, curriculum, demonstrator, slip
 from castaway.envs.strictbot.judge import produced_levels
 from castaway.envs.strictbot.observation import Observation, read_back
 from castaway.envs.strictbot.pairs import fits, pair_group, preference_pairs
 from castaway.envs.strictbot.report import families, new_families, report
 from castaway.envs.strictbot.teaching import IDLE, StrictbotRules
+from castaway.params import load_params
 from castaway.teacher.base import Attempt
 from castaway.teacher.rules import RulesTeacher
 from stages.reward_model import answer_only_accuracy, prompt_only_accuracy
 from tests.castaway.envs.strictbot.test_reward import PARAMS
+
+ROOT = Path(__file__).parents[4]
 
 
 def prompts(first: int, count: int) -> list[Prompt]:
@@ -176,6 +180,13 @@ def test_figures_by_hand() -> None:
     assert figures["known_families"] == 0.5 and figures["new_families"] == 0.5 and figures[f"family_{new}"] == 0.5
     assert [figures[f"wanted_3_produced_{level}"] for level in range(4)] == [0, 1, 0, 1]
     assert figures["wanted_2_produced_0"] == 1 and figures["mean_words"] == 10.0
+
+
+def test_training_leaves_the_questions_for_tuning_alone() -> None:
+    (stage,) = curriculum(load_params(ROOT / "params.yaml"))
+    random = Random(1)
+    drawn = [random.choice(stage.task_ids) for _ in range(200)] + [stage.task_ids[0], stage.task_ids[-1]]
+    assert {share_for(task_id) for task_id in drawn} == {"train"}
 
 
 def test_idleness_earns_nothing_and_fits_nothing() -> None:
