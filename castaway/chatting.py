@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, TextIteratorStreamer
 
 from castaway.envs.base import Message
 from castaway.errors import CastawayError
+from castaway.models.scorer import Scorer
 from castaway.models.tokens import prompt_tokens
 from castaway.transcript import clean
 
@@ -26,14 +27,6 @@ Ask = Callable[[str], tuple[Message, ...]]
 """A task's prompt for what was typed: a system message, if there is one, and a user message."""
 Remark = Callable[[Sequence[Message], str], str]
 """What is said of an answer beside the score."""
-
-
-class Scorer(Protocol):
-    """A reward model."""
-
-    def score(self, situations: Sequence[tuple[Sequence[Message], str]]) -> list[float]:
-        """Standardised scores of (messages, answer)."""
-        ...
 
 
 @dataclass(slots=True)

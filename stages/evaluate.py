@@ -1,7 +1,8 @@
 """evaluate: base, SFT, PPO and final policy play held-out ids, alone.
 
 No teacher helps: what is not a legal action counts as idleness. On the same ids the demonstrators play as well, so that
-every figure stands beside that of the players whom the student was shown.
+every figure stands beside that of the players whom the student was shown. Where `best_of` says so, each policy plays once
+more, and the reward model chooses among several of its replies.
 
     python -m flows evaluate@marooned
 """
@@ -20,10 +21,11 @@ from castaway.envs.base import HELD_OUT_START, Prompt, block_of
 from castaway.envs.registry import make_environment, task_module
 from castaway.episode_file import write_episode
 from castaway.models.policy import load_model, load_tokenizer
+from castaway.models.reward import RewardScorer
 from castaway.models.training import seed_everything
 from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.rollout import Answer, Speaker, play_episodes
-from castaway.rl.speaker import ModelSpeaker
+from castaway.rl.speaker import BestOf, ModelSpeaker
 from castaway.rl.trajectory import Episode, Turn
 from castaway.statistics import clustered_mean, proportion
 from stages.context import Context
@@ -41,7 +43,8 @@ def run(context: Context) -> dict[str, Any]:
     first = HELD_OUT_START + block_of(context.params.seed)
     tasks = [(first + number, seat) for seat in seats for number in range(counts[seat])]
     metrics: dict[str, Any] = {}
-    with tqdm(total=(len(policies) + 1) * len(tasks), desc="evaluate", unit="episode") as bar:
+    rounds = len(policies) * (1 if params.best_of == 1 else 2) + 1
+    with tqdm(total=rounds * len(tasks), desc="evaluate", unit="episode") as bar:
 
         def play(name: str, speaker: Speaker) -> None:
             episodes = play_episodes(
@@ -58,8 +61,12 @@ def run(context: Context) -> dict[str, Any]:
                 path = context.output / name / f"{episode.task_id}.jsonl"
                 write_episode(path, episode.task_id, episode.seat, episode.outcome, episode.snapshots)
 
+        scorer = RewardScorer.load(context.folder("reward_model"), base, [sft], load_tokenizer(base))
         for name, adapters in policies.items():
-            play(name, _speaker(context, base, adapters))
+            speaker = _speaker(context, base, adapters)
+            play(name, speaker)
+            if params.best_of > 1:
+                play(f"{name}_best_of_{params.best_of}", BestOf(speaker, scorer, params.best_of))
         play("demonstrators", _demonstrators(context))
     return metrics
 

@@ -121,6 +121,7 @@ def _trainer(
         seed=context.params.seed,
         source=_source(context),
         served=served,
+        curves=getattr(task_module(context.task), "CURVES", ()),
     )
 
 

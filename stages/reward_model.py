@@ -8,6 +8,7 @@ one that sees only the prompt. If either does well, the pairs give the answer aw
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 from statistics import mean, pstdev
 from typing import Any
@@ -18,9 +19,11 @@ from sklearn.linear_model import LogisticRegression
 from trl import RewardConfig, RewardTrainer
 
 from castaway.datasets import Pair, read_pairs
+from castaway.envs.registry import task_module
 from castaway.models.policy import load_tokenizer, lora_config, save_adapter
 from castaway.models.reward import RewardScorer, Scale, sequence_classifier
 from castaway.models.training import CurveCallback, seed_everything, trainer_settings
+from castaway.ranking import accuracy_by_group, calibration, rank_correlation
 from castaway.statistics import proportion
 from stages.context import Context
 
@@ -63,15 +66,31 @@ def run(context: Context) -> dict[str, Any]:
     known = _scores(scorer, pairs[:500])
     Scale(mean(known), pstdev(known)).save(context.output)
     scores = _scores(scorer, held_out)
-    right = sum(chosen > rejected for chosen, rejected in zip(scores[::2], scores[1::2], strict=True))
-    accuracy = proportion(right, len(held_out))
+    margins = [chosen - rejected for chosen, rejected in zip(scores[::2], scores[1::2], strict=True)]
+    accuracy = proportion(sum(margin > 0 for margin in margins), len(held_out))
     return {
         "loss": round(result.training_loss, 6),
         **accuracy.entries("held_out_accuracy"),
         "answer_only_accuracy": round(answer_only_accuracy(pairs, held_out, context.params.seed), 6),
         "prompt_only_accuracy": round(prompt_only_accuracy(pairs, held_out, context.params.seed), 6),
         "held_out_pairs": len(held_out),
+        **calibration(margins),
+        **_own_figures(context.task, held_out, scores, margins),
     }
+
+
+def _own_figures(
+    task: str, held_out: Sequence[Pair], scores: Sequence[float], margins: Sequence[float]
+) -> dict[str, Any]:
+    """What can be told by a task that knows more of its pairs than which answer is to be preferred."""
+    module, figures = task_module(task), dict[str, Any]()
+    if hasattr(module, "fits"):
+        answers = [(pair.messages, answer) for pair in held_out for answer in (pair.chosen, pair.rejected)]
+        figures["spearman_with_fit"] = round(rank_correlation(scores, module.fits(answers)), 6)
+    if hasattr(module, "pair_group"):
+        groups = [module.pair_group(pair.messages, pair.chosen, pair.rejected) for pair in held_out]
+        figures["accuracy_by"] = accuracy_by_group([margin > 0 for margin in margins], groups)
+    return figures
 
 
 def _row(pair: Pair) -> dict[str, Any]:

@@ -14,6 +14,9 @@ It may offer:
 
 - `preference_pairs(prompts, count, random)`: (messages, chosen, rejected) rows of its own for the reward model, where
   an answer that suits another situation is not what it should learn from;
+- `pair_group(messages, chosen, rejected)`: names by which the reward model's accuracy is told apart, and
+  `fits(answers)`: how good (messages, answer) really are, which its scores are correlated with;
+- `CURVES`: those details of an outcome whose means are curves of PPO;
 - `report(outcomes, truncated)`: further figures of evaluation in the main seat;
 - `chat_messages(line)`, a prompt for what somebody typed, and `chat_remark(messages, answer)` on what was answered.
 """

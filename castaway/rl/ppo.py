@@ -12,13 +12,14 @@ One step:
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from castaway.envs.base import Message, Outcome, TextEnvironment
+from castaway.envs.base import Outcome, TextEnvironment
+from castaway.models.scorer import Scorer
 from castaway.params import PpoParams
 from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.ahead import meanwhile
@@ -40,14 +41,6 @@ STRIDE = 1_000_003
 """Between the seeds of two processes."""
 
 
-class Scorer(Protocol):
-    """A reward model."""
-
-    def score(self, situations: Sequence[tuple[Sequence[Message], str]]) -> list[float]:
-        """Standardised scores of (messages, answer)."""
-        ...
-
-
 class PpoTrainer:
     """Everything that a training run changes, and the step that changes it."""
 
@@ -62,10 +55,12 @@ class PpoTrainer:
         seed: int,
         source: TaskSource,
         served: Callable[[ActorCritic, torch.Generator], Sampler] | None = None,
+        curves: Sequence[str] = (),
     ) -> None:
         """Start at step 0, together with the other processes of the process group, if there is one.
 
-        Episodes come from `source`; the replies are drawn here, or by what `served` makes.
+        Episodes come from `source`; the replies are drawn here, or by what `served` makes. The details of outcomes that
+        `curves` names are among the metrics.
         """
         self.ranks = Ranks()
         self.actor = actor
@@ -84,6 +79,7 @@ class PpoTrainer:
         """Played while the last update was made."""
         self._tokenizer = tokenizer
         self._make, self._teacher, self._scorer = make, teacher, scorer
+        self._curves = curves
         self._sampler: Sampler
         if served:
             self._sampler = served(actor, self.generators[0])
@@ -113,7 +109,10 @@ class PpoTrainer:
         """Everything but the rollout."""
         lessons, scores = self._lessons(harvest.trajectories)
         in_loss = self.kl.value if self.params.kl_in == "loss" else 0.0
-        figures = _summary(self.ranks, harvest.finished, self.source.main_seat, lessons, scores)
+        played = [episode for episode in harvest.finished if episode.seat == self.source.main_seat]
+        own = {name: [episode.outcome.details[name] for episode in played] for name in self._curves}
+        own["success_rate"] = [float(episode.outcome.success) for episode in played]
+        figures = _summary(self.ranks, harvest.finished, lessons, scores, own)
         summary = {**figures, **self._standing, "kl_coefficient": self.kl.value}
         losses = self._update.update(lessons, self._numbers(harvest), self.step_number, in_loss)
         self.kl.adapt(summary["reference_kl"])
@@ -246,12 +245,19 @@ def _by_trajectory(rows: Sequence[Row], trajectories: Sequence[Trajectory]) -> l
 
 
 def _summary(
-    ranks: Ranks, episodes: Sequence[Episode], seat: str, lessons: Sequence[Lesson], scores: Sequence[float]
+    ranks: Ranks,
+    episodes: Sequence[Episode],
+    lessons: Sequence[Lesson],
+    scores: Sequence[float],
+    outcomes: Mapping[str, list[float]],
 ) -> dict[str, float]:
-    """What the rollout looked like; what is known of whole episodes only is left out if none has ended."""
+    """What the rollout looked like; what is known of whole episodes only is left out if none has ended.
+
+    `outcomes` are figures of the episodes of the main seat.
+    """
     turns = [lesson.turn for lesson in lessons]
     mine = {
-        "success_rate": [float(episode.outcome.success) for episode in episodes if episode.seat == seat],
+        **outcomes,
         "mean_return": [sum(turn.reward for turn in t.turns) for episode in episodes for t in episode.trajectories],
         "invalid_rate": [float(not turn.valid) for turn in turns],
         "penalty": [turn.penalty for turn in turns],

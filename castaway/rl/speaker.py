@@ -1,19 +1,21 @@
-"""The student as a speaker: prompts in, drawn replies out."""
+"""The student as a speaker: prompts in, drawn replies out; and one that lets a reward model choose among several."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 from transformers import PreTrainedTokenizerBase
 
 from castaway.envs.base import Prompt
+from castaway.models.scorer import Scorer
 from castaway.models.tokens import prompt_tokens
 from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.ahead import follow, twin_of
-from castaway.rl.rollout import Answer
+from castaway.rl.rollout import Answer, Speaker
 from castaway.rl.sampling import SamplingRules, sample_replies
 
 
@@ -67,6 +69,25 @@ class ModelSpeaker:
             Answer(reply_text(self._tokenizer, sample.tokens), row, sample.tokens, sample.logprobs, sample.values)
             for row, sample in zip(rows, samples, strict=True)
         ]
+
+
+@dataclass(frozen=True, slots=True)
+class BestOf:
+    """Draws `count` replies to each prompt and says the one with the highest score (Stiennon et al. 2020, 4.1)."""
+
+    speaker: Speaker
+    scorer: Scorer
+    count: int
+
+    def __call__(self, prompts: Sequence[Prompt]) -> list[Answer]:
+        """One reply for each prompt; of equal scores the first counts."""
+        drawn = [self.speaker(prompts) for _ in range(self.count)]
+        asked = [prompt.messages for prompt in prompts] * self.count
+        texts = [answer.text for answers in drawn for answer in answers]
+        scores = self.scorer.score(list(zip(asked, texts, strict=True)))
+        by_draw = [scores[start : start + len(prompts)] for start in range(0, len(scores), len(prompts))]
+        best = [max(range(self.count), key=lambda draw: by_draw[draw][place]) for place in range(len(prompts))]
+        return [drawn[draw][place] for place, draw in enumerate(best)]
 
 
 def reply_text(tokenizer: PreTrainedTokenizerBase, tokens: list[int]) -> str:

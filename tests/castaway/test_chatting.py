@@ -2,20 +2,26 @@
 
 import os
 import pty
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+from peft import get_peft_model
 
 from castaway.chat import Reply
 from castaway.chatting import Chat, load_chat, plain
 from castaway.envs.registry import task_module
 from castaway.envs.strictbot.bank import questions
 from castaway.errors import CastawayError
+from castaway.models.policy import load_model, load_tokenizer, lora_config, new_adapter, save_adapter
+from castaway.models.reward import Scale, sequence_classifier
 from castaway.models.tiny import CONTEXT, END, new_model, train_tokenizer
 from castaway.models.tokens import prompt_tokens
+from castaway.params import LoraParams
 from castaway.transcript import clean
 from tests.castaway.rl.small import small_base
 
@@ -67,6 +73,23 @@ def test_a_task_puts_the_question_as_in_training(folder: Path) -> None:
     assert module.chat_remark([shown], said) == "level 3: a firm correction"
     result = chat(folder, f"{question.asked}?\n", "--task", "strictbot", "--max-new-tokens", "5")
     assert result.returncode == 0, result.stderr
+
+
+def test_the_reward_model_says_what_it_thinks(folder: Path, tmp_path: Path) -> None:
+    task, lora = tmp_path / "data" / "strictbot", LoraParams(rank=2, alpha=2)
+    shutil.copytree(folder, tmp_path / "data" / "base")
+    save_adapter(new_adapter(load_model(folder), lora), task / "sft")
+    classifier = sequence_classifier(folder, [task / "sft"], load_tokenizer(folder).pad_token_id)
+    settings = lora_config(lora, task_type="SEQ_CLS")
+    settings.modules_to_save = ["score"]
+    save_adapter(get_peft_model(classifier, settings), task / "reward_model")
+    Scale(0.0, 1.0).save(task / "reward_model")
+    options = ("--task", "strictbot", "--score", "--root", str(tmp_path), "--max-new-tokens", "4")
+    result = chat(folder, "why is it so? | it is so.\n", *options)
+    assert result.returncode == 0, result.stderr
+    assert re.search(r"\n  \[reward model [+-]\d\.\d\d, (no level|level \d: .+)\]\n$", result.stdout)
+    shutil.rmtree(task / "reward_model")
+    assert "dvc repro reward_model@strictbot" in chat(folder, "why\n", *options).stderr
 
 
 def test_a_person_at_a_terminal_sees_a_mark(folder: Path) -> None:

@@ -17,11 +17,11 @@ from typing import Any
 from castaway.chat import Reply
 from castaway.envs.base import HELD_OUT_START, Outcome, Prompt, Stage, TextEnvironment
 from castaway.envs.strictbot.answers import LEVELS, proper, write
-from castaway.envs.strictbot.bank import ORDER, find, question_for
+from castaway.envs.strictbot.bank import ORDER, VALIDATION_IDS, find, question_for
 from castaway.envs.strictbot.chatting import chat_messages, chat_remark
 from castaway.envs.strictbot.judge import produced_levels
 from castaway.envs.strictbot.observation import Observation, messages
-from castaway.envs.strictbot.pairs import pair_group, preference_pairs
+from castaway.envs.strictbot.pairs import fits, pair_group, preference_pairs
 from castaway.envs.strictbot.practice import practice, slip
 from castaway.envs.strictbot.question import LEVELS as DESERVED
 from castaway.envs.strictbot.question import Question
@@ -34,6 +34,8 @@ AIMLESS = "a question"
 """The reasoning of who has not looked what kind of question it is."""
 SCRIPTED_SEAT = "all"
 EVALUATION_SEATS = ("one",)
+CURVES = ("factual", "constructiveness", "toxicity", "inconsistency")
+"""The terms of the reward."""
 CLASS = 40
 """Tutors: enough for the data of a task whose episodes are long to be a matter of few episodes here as well."""
 
@@ -99,9 +101,9 @@ class StrictbotEnvironment(TextEnvironment):
             details_of(answer, question, level, found)
             for (answer, question), level, found in zip(asked, levels, self._terms.values(), strict=True)
         ]
-        fits = sum(level == question.level for (_, question), level in zip(asked, levels, strict=True))
+        right = sum(level == question.level for (_, question), level in zip(asked, levels, strict=True))
         details = {name: mean(row[name] for row in rows) for name in rows[0]}
-        return Outcome(fits == len(rows), f"{fits} of {len(rows)} as strict as deserved", details)
+        return Outcome(right == len(rows), f"{right} of {len(rows)} as strict as deserved", details)
 
     def snapshot(self) -> dict[str, Any]:
         """The questions with what the bank knows about them, and the answers with what they earned by term."""
@@ -132,8 +134,8 @@ def training_ids(params: StrictbotParams) -> Sequence[int]:
 
 
 def curriculum(params: Params) -> tuple[Stage, ...]:
-    """One stage: one question at a time."""
-    return (Stage("all", training_ids(params.strictbot), ("one",)),)
+    """One stage: one question at a time, from the training share alone; validation questions are for tuning."""
+    return (Stage("all", range(VALIDATION_IDS[0].start), ("one",)),)
 
 
 def kind_of(task_id: int) -> str:
@@ -164,6 +166,7 @@ def demonstrator(random: Random, carelessness: float) -> Callable[[Prompt], Repl
 
 __all__ = [
     "AIMLESS",
+    "CURVES",
     "EVALUATION_SEATS",
     "LEVELS",
     "SCRIPTED_SEAT",
@@ -173,6 +176,7 @@ __all__ = [
     "curriculum",
     "demonstrator",
     "expert",
+    "fits",
     "kind_of",
     "make",
     "pair_group",

@@ -16,12 +16,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
 
-from castaway.chat import Reply
+from castaway.chat import Reply, parse_reply
 from castaway.envs.base import Message, Prompt
-from castaway.envs.strictbot.answers import curt, write
+from castaway.envs.strictbot.answers import curt, says, without, words, write
 from castaway.envs.strictbot.bank import find, reserved
+from castaway.envs.strictbot.judge import produced_levels
 from castaway.envs.strictbot.observation import read_back
 from castaway.envs.strictbot.question import LEVELS, Question
+from castaway.envs.strictbot.reward.factual import factual
 
 Row = tuple[tuple[Message, ...], str, str]
 """A prompt's messages, the answer to prefer, the other one."""
@@ -94,8 +96,38 @@ def _two(
             return two
 
 
-def pair_group(messages: Sequence[Message]) -> dict[str, str]:
-    """What a report sorts a pair by: the kind and the family of its question, and whether training drew the family."""
+def pair_group(messages: Sequence[Message], chosen: str, rejected: str) -> dict[str, str]:
+    """What a report sorts a pair by.
+
+    The kind and the family of its question, whether training drew the family, and what is wrong with the rejected
+    answer: its level, that it says nothing, both (a curt answer of the right level was chosen), or its fact.
+    """
     shown = read_back(messages)
     question = find(shown.asked, shown.fact)
-    return {"kind": question.kind, "family": question.family, "families": "new" if reserved(question) else "known"}
+    has_fact = tuple(says(parse_reply(answer).action, question.fact) for answer in (chosen, rejected))
+    if has_fact == (True, False):
+        frame = without(parse_reply(chosen).action, question.fact)
+        wrong = "fact" if len(words(frame)) < len(words(parse_reply(rejected).action)) else "curt"
+    else:
+        wrong = "level" if all(has_fact) else "level, against a curt one"
+    return {
+        "kind": question.kind,
+        "family": question.family,
+        "families": "new" if reserved(question) else "known",
+        "wrong": wrong,
+    }
+
+
+def fits(answers: Sequence[tuple[Sequence[Message], str]]) -> list[float]:
+    """How well answers suit their questions: 2/3 for the level, as the judge reads it, and 1/3 for the fact.
+
+    So it orders answers as the pairs do: right and full, right and curt or false, wrong but true, wrong and curt.
+    """
+    asked = [read_back(messages) for messages, _ in answers]
+    found = [find(shown.asked, shown.fact) for shown in asked]
+    texts = [parse_reply(answer).action for _, answer in answers]
+    levels = produced_levels([(text, question.fact) for text, question in zip(texts, found, strict=True)])
+    return [
+        (2.0 * (level == question.level) + factual(text, question.fact, question.false)) / 3
+        for text, question, level in zip(texts, found, levels, strict=True)
+    ]

@@ -11,6 +11,7 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
 
+from castaway.envs.base import Outcome
 from castaway.models.tokens import prompt_tokens, reply_tokens
 from castaway.params import PpoParams
 from castaway.rl.actor_critic import ActorCritic, TurnBatch
@@ -64,6 +65,7 @@ def trainer(
     taught: tuple[ActorCritic, PreTrainedTokenizerFast],
     seed: int = 1,
     make: Callable[[], Crossroads] = Fork,
+    curves: tuple[str, ...] = (),
     **changes: Any,
 ) -> PpoTrainer:
     actor, tokenizer = taught
@@ -79,7 +81,7 @@ def trainer(
         }
     )  # fmt: skip
     teacher, source = RulesTeacher(AnyText()), source_of(seed)
-    return PpoTrainer(copy.deepcopy(actor), tokenizer, make, teacher, NoScorer(), params, seed, source)
+    return PpoTrainer(copy.deepcopy(actor), tokenizer, make, teacher, NoScorer(), params, seed, source, curves=curves)
 
 
 def chances(ppo: PpoTrainer, tokenizer: PreTrainedTokenizerFast) -> list[float]:
@@ -101,6 +103,15 @@ def test_what_is_rewarded_becomes_likelier(taught: tuple[ActorCritic, PreTrained
     assert after[2] < before[2]
     assert history[-1]["mean_return"] > history[0]["mean_return"]
     assert all(torch.tensor(list(values.values())).isfinite().all() for values in history)
+
+
+def test_details_of_outcomes_are_curves(taught: tuple[ActorCritic, PreTrainedTokenizerFast]) -> None:
+    class Counted(Fork):
+        def outcome(self) -> Outcome:
+            return Outcome(True, "", {"right": float(self.walked[-1] == "RIGHT"), "other": 1.0})
+
+    metrics = trainer(taught, make=Counted, curves=("right",)).step()
+    assert metrics["right"] == metrics["mean_return"] and "other" not in metrics
 
 
 def test_a_strong_kl_penalty_holds_the_policy_back(taught: tuple[ActorCritic, PreTrainedTokenizerFast]) -> None:

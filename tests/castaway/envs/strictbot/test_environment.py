@@ -1,6 +1,7 @@
 """The contract, the embedded teacher, preference pairs, and the figures of evaluation."""
 
 from collections import Counter
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -11,18 +12,21 @@ from castaway.chat import Reply, parse_reply
 from castaway.datasets import Pair
 from castaway.envs.base import HELD_OUT_START, Outcome, Prompt
 from castaway.envs.checker import check_environment
-from castaway.envs.strictbot.answers import says, without, words, write
-from castaway.envs.strictbot.bank import find
-from castaway.envs.strictbot.environment import StrictbotEnvironment, demonstrator, slip
+from castaway.envs.strictbot.answers import curt, says, without, words, write
+from castaway.envs.strictbot.bank import find, share_for
+from castaway.envs.strictbot.environment import StrictbotEnvironment, curriculum, demonstrator, slip
 from castaway.envs.strictbot.judge import produced_levels
 from castaway.envs.strictbot.observation import Observation, read_back
-from castaway.envs.strictbot.pairs import pair_group, preference_pairs
+from castaway.envs.strictbot.pairs import fits, pair_group, preference_pairs
 from castaway.envs.strictbot.report import families, new_families, report
 from castaway.envs.strictbot.teaching import IDLE, StrictbotRules
+from castaway.params import load_params
 from castaway.teacher.base import Attempt
 from castaway.teacher.rules import RulesTeacher
 from stages.reward_model import answer_only_accuracy, prompt_only_accuracy
 from tests.castaway.envs.strictbot.test_reward import PARAMS
+
+ROOT = Path(__file__).parents[4]
 
 
 def prompts(first: int, count: int) -> list[Prompt]:
@@ -100,8 +104,31 @@ def test_pairs_prefer_what_suits_the_question() -> None:
         question = find(shown.asked, shown.fact)
         chosen, rejected = parse_reply(pair.chosen), parse_reply(pair.rejected)
         assert chosen.reasoning == rejected.reasoning and chosen != rejected
-        assert pair_group(pair.messages)["kind"] == question.kind
+        assert pair_group(pair.messages, pair.chosen, pair.rejected)["kind"] == question.kind
         assert len({chosen.action, rejected.action}) == 2
+
+
+def test_what_is_wrong_with_a_rejected_answer_is_told() -> None:
+    environment = StrictbotEnvironment(PARAMS)
+    environment.reset(1_000_000_000, "one")
+    (prompt,) = environment.prompts()
+    question = find(prompt.observation.asked, prompt.observation.fact)
+    full, wrong, false = (
+        str(Reply("a", write(level, fact, Random(1))))
+        for level, fact in ((3, question.fact), (1, question.fact), (3, "it is Atlantis"))
+    )
+    short = str(Reply("a", curt(3, Random(1))))
+    rejected = [(full, wrong), (full, false), (full, short), (short, wrong)]
+    found = [pair_group(prompt.messages, *pair)["wrong"] for pair in rejected]
+    assert found == ["level", "fact", "curt", "level, against a curt one"]
+
+
+def test_pairs_prefer_what_fits_better() -> None:
+    """Where the judge, who learned from other words, sees a difference at all."""
+    rows = pairs(0, 20, 1500)
+    found = fits([(pair.messages, answer) for pair in rows for answer in (pair.chosen, pair.rejected)])
+    assert sum(better > worse for better, worse in zip(found[::2], found[1::2], strict=True)) > 0.97 * len(rows)
+    assert 1.0 in found and 0.0 in found
 
 
 def test_each_frame_is_chosen_as_often_as_rejected() -> None:
@@ -153,6 +180,13 @@ def test_figures_by_hand() -> None:
     assert figures["known_families"] == 0.5 and figures["new_families"] == 0.5 and figures[f"family_{new}"] == 0.5
     assert [figures[f"wanted_3_produced_{level}"] for level in range(4)] == [0, 1, 0, 1]
     assert figures["wanted_2_produced_0"] == 1 and figures["mean_words"] == 10.0
+
+
+def test_training_leaves_the_questions_for_tuning_alone() -> None:
+    (stage,) = curriculum(load_params(ROOT / "params.yaml"))
+    random = Random(1)
+    drawn = [random.choice(stage.task_ids) for _ in range(200)] + [stage.task_ids[0], stage.task_ids[-1]]
+    assert {share_for(task_id) for task_id in drawn} == {"train"}
 
 
 def test_idleness_earns_nothing_and_fits_nothing() -> None:
