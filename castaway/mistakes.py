@@ -36,7 +36,7 @@ def _sentence(model: type[BaseModel], mistake: Any) -> str:
     if kind == "missing":
         return f"{key} is missing, expected {_expectation(model, location)}"
     if kind == "value_error":  # a rule between keys; its message names the key inside the section
-        return f"{key}.{mistake['ctx']['error']}"
+        return ".".join(filter(None, (key, str(mistake["ctx"]["error"]))))
     return f"{key} is {_shown(mistake['input'])}, expected {_expectation(model, location)}"
 
 
@@ -75,9 +75,11 @@ def _expectation(model: type[BaseModel], location: Location) -> str:
     field = _section(model, location[:-1]).model_fields.get(str(location[-1]))
     if field is not None:
         return _described(field)
-    # Inside a list, whose last part is a position.
+    # Inside a list or a mapping, whose last part is a position or a name.
     holder = _section(model, location[:-2]).model_fields.get(str(location[-2])) if len(location) > 1 else None
-    return _type_words(get_args(holder.annotation)[0]) if holder is not None else f"a mapping with {_keys(model)}"
+    if holder is None:
+        return f"a mapping with {_keys(model)}"
+    return _described(FieldInfo.from_annotation(get_args(holder.annotation)[-1]))
 
 
 def _described(field: FieldInfo) -> str:
@@ -112,8 +114,10 @@ def _type_words(annotation: Any) -> str:
         return f"one of {listed}" if len(arguments) > 1 else listed
     if origin is list:
         return f"a list of {_type_words(arguments[0])}"
-    if origin is dict:
+    if origin is dict and arguments[1] is Any:
         return "a section with keys of the section of its name"
+    if origin is dict:
+        return f"a section with {_described(FieldInfo.from_annotation(arguments[1]))} for each name"
     if origin in (Union, types.UnionType):
         return " or ".join(_type_words(argument) for argument in arguments)
     return str(annotation)

@@ -57,8 +57,8 @@ class BaseParams(Section):
     """Depth of the tiny model."""
     heads: PositiveInteger
     """Attention heads of the tiny model."""
-    episodes: PositiveInteger
-    """Scripted episodes whose text the tiny model is pretrained on."""
+    episodes: dict[str, PositiveInteger]
+    """Scripted episodes of each task whose text the tiny model is pretrained on."""
     slips: Fraction
     """Share of the replies in that text that break the format, as an instruct model's would."""
     carelessness: Fraction
@@ -370,6 +370,13 @@ class Params(Section):
     evaluate: EvaluateParams
     merge: MergeParams
     overrides: Overrides
+
+    @model_validator(mode="after")
+    def _text_of_every_task(self) -> Params:
+        for task in self.tasks:
+            if task not in self.base.episodes:
+                raise ValueError(f"base.episodes.{task} is missing, expected a whole number, for tasks lists {task}")
+        return self
 
     def for_task(self, task: str) -> Params:
         """The parameters with what the task sets differently in its place; the same where there is no task."""

@@ -29,7 +29,7 @@ def _documents(params: Params, task: str) -> list[Document]:
     documents = []
     played = module.training_ids(getattr(params, task))
     # Below those that the dataset stage plays.
-    for task_id in ids_in_a_row(played, block_of(params.seed), params.base.episodes):
+    for task_id in ids_in_a_row(played, block_of(params.seed), params.base.episodes[task]):
         random = Random(task_id)
         environment.reset(task_id, module.SCRIPTED_SEAT)
         play = module.demonstrator(random, params.base.carelessness)

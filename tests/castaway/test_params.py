@@ -56,6 +56,8 @@ WRONG_VALUES = [
     ("base.model", "''", "''", "a non-empty text"),
     ("base.revision", "abc", "'abc'", "null for tiny"),
     ("base.heads", "3", "3", "a multiple of heads"),
+    ("base.episodes", "180", "180", "a section with a whole number greater than 0 for each name"),
+    ("base.episodes.marooned", "0", "0", "a whole number greater than 0"),
     ("openspiel.easy.threshold", "60", "60", "of at least 0 and of at most 1"),
     ("openspiel.easy.games", "[]", "[]", "a non-empty list"),
     ("openspiel.hard.opponents", "[random, mcts-1]", "'mcts-1'", "random, or mcts-N with 2 simulations or more"),
@@ -136,6 +138,12 @@ def test_a_task_sets_keys_for_itself(tmp_path: Path) -> None:
 
 def test_an_unknown_task_is_named(tmp_path: Path) -> None:
     assert "tasks.0 is 'atlantis', expected" in refusal(changed("tasks", "[atlantis]"), tmp_path)
+
+
+def test_every_task_that_is_built_needs_text_for_the_base_model(tmp_path: Path) -> None:
+    assert "base.episodes.marooned is missing, expected a whole number" in refusal(
+        changed("base.episodes", "{openspiel: 3}"), tmp_path
+    )
 
 
 def test_many_mistakes_stay_one_line(tmp_path: Path) -> None:

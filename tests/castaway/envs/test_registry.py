@@ -52,7 +52,7 @@ def test_scripted_play_gives_text_of_every_task(task: str) -> None:
     ids = ids_in_a_row(module.training_ids(getattr(PARAMS, task)), 200_000_000, 3)
     turns = play_scripted(environment, module.SCRIPTED_SEAT, ids, lambda random: module.demonstrator(random, 0.5))
     assert all(environment.rules.refusal(prompt.observation, reply.action) is None for prompt, reply in turns)
-    small = {"tasks": [task], "base": {**PARAMS.base.model_dump(), "episodes": 2}}
+    small = {"tasks": [task], "base": {**PARAMS.base.model_dump(), "episodes": {task: 2}}}
     documents = scripted_documents(Params.model_validate({**PARAMS.model_dump(), **small}))
     assert all(document.messages and document.answers for document in islice(documents, 50))
     assert documents == scripted_documents(Params.model_validate({**PARAMS.model_dump(), **small}))
