@@ -22,9 +22,10 @@ from castaway.envs.openspiel.expert import best_move
 from castaway.envs.openspiel.games import largest_return, load_variant
 from castaway.envs.openspiel.ids import episode_of
 from castaway.envs.openspiel.menu import BY_LOT, MenuRules
-from castaway.envs.openspiel.observation import Observation, messages, observe
+from castaway.envs.openspiel.observation import Observation, Rendering, observe
 from castaway.envs.openspiel.opponents import Opponent, make_opponent, opponent_named
 from castaway.envs.openspiel.practice import AIMLESS, practice
+from castaway.envs.openspiel.prompting import messages
 from castaway.envs.openspiel.slips import slip
 from castaway.envs.openspiel.tables import tables_named
 from castaway.params import OpenSpielParams, Params
@@ -43,8 +44,9 @@ class OpenSpielEnvironment(TextEnvironment):
     agents = (PLAYER,)
     idle = BY_LOT
 
-    def __init__(self, seats: Sequence[str] = ("random",)) -> None:
+    def __init__(self, seats: Sequence[str] = ("random",), rendering: Rendering = "full") -> None:
         """A table for one player against the opponents that `seats` names."""
+        self._rendering = rendering
         self.rules = MenuRules()
         self.seats = tuple(seats)
         self._described = {seat: opponent_named(seat) for seat in seats}
@@ -94,7 +96,8 @@ class OpenSpielEnvironment(TextEnvironment):
         return (Prompt(PLAYER, PLAYER, messages(observation), observation),)
 
     def _observation(self) -> Observation:
-        return observe(self._episode.played, self._episode.variant, self._episode.seat, self._state)
+        episode = self._episode
+        return observe(episode.played, episode.variant, episode.seat, self._state, self._rendering)
 
     def step(self, actions: Mapping[str, str]) -> dict[str, float]:
         """Make the player's move, and play on to its next one."""
@@ -145,7 +148,7 @@ class OpenSpielEnvironment(TextEnvironment):
 def make(params: OpenSpielParams) -> OpenSpielEnvironment:
     """The environment that the section `openspiel` of the parameters describes."""
     trained = [name for stage in params.stages.values() for name in stage.opponents]
-    return OpenSpielEnvironment(tuple(dict.fromkeys([*EVALUATION_SEATS, *trained])))
+    return OpenSpielEnvironment(tuple(dict.fromkeys([*EVALUATION_SEATS, *trained])), params.rendering)
 
 
 def training_ids(params: OpenSpielParams) -> Sequence[int]:

@@ -5,7 +5,8 @@ import pytest
 
 from castaway.envs.openspiel.catalogue import GAMES
 from castaway.envs.openspiel.games import Game, load_variant
-from castaway.envs.openspiel.observation import messages, observe
+from castaway.envs.openspiel.observation import observe
+from castaway.envs.openspiel.prompting import messages
 from tests.castaway.envs.openspiel.twins import HIDDEN, twins
 
 IN_THE_DARK = [(game, variant) for game in GAMES if game.name in HIDDEN for variant in range(len(game.variants))]
