@@ -15,6 +15,8 @@ It may offer:
 - `preference_pairs(prompts, count, random)`: (messages, chosen, rejected) rows of its own for the reward model, where
   an answer that suits another situation is not what it should learn from;
 - `report(outcomes, truncated)`: further figures of evaluation in the main seat;
+- `compare(section, played)`: further figures of evaluation, to be added to those of each policy by its name, and by
+  other names for themselves, from what became of the same episodes under each policy;
 - `chat_messages(line)`, a prompt for what somebody typed, and `chat_remark(messages, answer)` on what was answered.
 """
 
