@@ -61,8 +61,8 @@ def _two_pairs(one: Prompt, other: Prompt, plain: bool) -> list[Row]:
     first, second = best(one.observation), best(other.observation)
     if not (_worse(one.observation, second) and _worse(other.observation, first)):
         return []
-    answers = [_answer(prompt.observation, at, plain) for prompt, at in ((one, first), (other, second))]
-    return [(one.messages, *answers), (other.messages, *reversed(answers))]  # type: ignore[list-item]
+    here, there = _answer(one.observation, first, plain), _answer(other.observation, second, plain)
+    return [(one.messages, here, there), (other.messages, there, here)]
 
 
 def _answer(observation: Observation, at: int, plain: bool) -> str:
