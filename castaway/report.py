@@ -34,7 +34,9 @@ def task_report(folder: Path, seat: str = "") -> str:
         CastawayError: a file is no JSON or lacks a figure; the line names the file.
     """
     parts = [_of(folder / "evaluate.json", lambda evaluate: results_table(evaluate, seat))]
-    parts += _of(folder / "evaluate.json", lambda evaluate: [games_table(evaluate, seat)] if "games" in evaluate else [])
+    parts += _of(
+        folder / "evaluate.json", lambda evaluate: [games_table(evaluate, seat)] if "games" in evaluate else []
+    )
     if (folder / "reward_model.json").is_file():
         parts.append(_of(folder / "reward_model.json", reward_model_line))
     paths = sorted(folder.glob("seeds/*.json"), key=lambda path: (len(path.stem), path.stem))

@@ -20,7 +20,9 @@ def test_a_bar_for_every_share_with_its_interval() -> None:
     assert [float(str(bar.get("height"))) / HEIGHT for bar in bars] == [0.5, 0.75, 0.25]
     assert [bar.get("fill") for bar in bars] == [COLOURS[0], COLOURS[1], COLOURS[1]]
     intervals = [line for line in picture.findall("svg:line", NAMESPACE) if line.get("stroke") == "black"]
-    ends = [tuple(round(1 - (float(str(line.get(end))) - TOP) / HEIGHT, 3) for end in ("y1", "y2")) for line in intervals]
+    ends = [
+        tuple(round(1 - (float(str(line.get(end))) - TOP) / HEIGHT, 3) for end in ("y1", "y2")) for line in intervals
+    ]
     assert ends == [(0.6, 0.4), (0.85, 0.65), (0.35, 0.15)]
     assert {"go <3x3>", "nim", "random", "final", "50 %"} <= {label.text for label in picture.iter() if label.text}
 

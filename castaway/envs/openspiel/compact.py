@@ -1,8 +1,8 @@
 """A short way to tell a situation and its moves, for small models: one fact, one word.
 
-A cell has the same name on every board, a letter for the column and a number for the row; `+a1` is the player's own mark
-and `-a1` another's, so that a position is a bag of words that needs no counting of blanks. In Hex whoever joins left and
-right is shown the board mirrored, which turns it into the other side's game. What no function here knows is told in
+A cell has the same name on every board, a letter for the column and a number for the row; `+a1` is the player's own
+mark and `-a1` another's, so that a position is a bag of words that needs no counting of blanks. In Hex whoever joins left
+and right is shown the board mirrored, which turns it into the other side's game. What no function here knows is told in
 OpenSpiel's own text.
 """
 
@@ -101,7 +101,11 @@ def _boxes(observation: Observation) -> str:
     rows, columns = int(parameters["num_rows"]), int(parameters["num_cols"])
     drawn = set(observation.history)
     lacking = [sorted(box - drawn) for box in sides_of_boxes(rows, columns)]
-    told = [f"box{len(lines)} {' '.join(_line_name(line, rows, columns) for line in lines)}" for lines in lacking if lines]
+    told = [
+        " ".join([f"box{len(lines)}", *(_line_name(line, rows, columns) for line in lines)])
+        for lines in lacking
+        if lines
+    ]
     owned = [observation.text.count(str(seat + 1)) for seat in (observation.seat, 1 - observation.seat)]
     return "\n".join([f"own {owned[0]} other {owned[1]}", *sorted(told)])
 

@@ -53,7 +53,7 @@ def comparison(played: Mapping[str, Sequence[Played]], main_seat: str) -> dict[s
             won = {player: [one.outcome.success for one in found] for player, found in rows.items()}
             gaps = _gaps(won, generator)
             for player, found in rows.items():
-                games[name][player] |= _figures(found, prefix)
+                games[name][player] |= _rates(found, prefix)
                 shares[player].append(gaps[player])
                 if player not in (FLOOR, CEILING):
                     games[name][player] |= _interval(*gaps[player]).entries(f"{prefix}gap_closed")
@@ -71,7 +71,9 @@ def _game(played: Played) -> str:
     return episode_of(played.task_id).played.name
 
 
-def _gaps(successes: Mapping[str, Sequence[bool]], generator: numpy.random.Generator) -> dict[str, tuple[float, Numbers]]:
+def _gaps(
+    successes: Mapping[str, Sequence[bool]], generator: numpy.random.Generator
+) -> dict[str, tuple[float, Numbers]]:
     """By player the share of the gap that it closes, and that of resampled episodes; 0 where there is no gap."""
     won = {player: numpy.array(found, dtype=float) for player, found in successes.items()}
     count = len(won[FLOOR])
@@ -96,11 +98,18 @@ def _interval(value: float, resampled: Numbers) -> Interval:
 
 def _figures(found: Sequence[Played], prefix: str) -> dict[str, Any]:
     """What evaluation says of every policy."""
+    return {
+        **_rates(found, prefix),
+        f"{prefix}turns": sum(one.turns for one in found),
+        **clustered_mean([[one.outcome.details["score"]] for one in found]).entries(f"{prefix}mean_return"),
+    }
+
+
+def _rates(found: Sequence[Played], prefix: str) -> dict[str, Any]:
+    """How many episodes, and how they and their replies went."""
     invalid = [[1.0] * one.invalid + [0.0] * (one.turns - one.invalid) for one in found]
     return {
         f"{prefix}episodes": len(found),
-        f"{prefix}turns": sum(one.turns for one in found),
         **clustered_mean(invalid).entries(f"{prefix}invalid_rate"),
         **proportion(sum(one.outcome.success for one in found), len(found)).entries(f"{prefix}success_rate"),
-        **clustered_mean([[one.outcome.details["score"]] for one in found]).entries(f"{prefix}mean_return"),
     }

@@ -4,8 +4,8 @@ Two situations of one game, each with the best answer of its own, are taken if e
 too, and there clearly worse than that one's own. They give two pairs, so that every answer stands as often among the
 chosen as among the rejected, and only who reads the situation can tell.
 
-Where nothing is hidden a move is worth what a tree search from there makes of it. A search of a hidden state would judge
-by what the player cannot know: in those games it is the expert's opinion that counts.
+Where nothing is hidden a move is worth what a tree search from there makes of it. A search of a hidden state would
+judge by what the player cannot know: in those games it is the expert's opinion that counts.
 """
 
 from __future__ import annotations

@@ -25,7 +25,9 @@ def played(wins: int, seat: str = "random", invalid: int = 0) -> list[Played]:
 
 
 def test_the_gap_by_hand() -> None:
-    found = comparison({"final": played(12), "base": played(4, invalid=1), FLOOR: played(8), CEILING: played(16)}, "random")
+    found = comparison(
+        {"final": played(12), "base": played(4, invalid=1), FLOOR: played(8), CEILING: played(16)}, "random"
+    )
     assert found["final"]["gap_closed"] == pytest.approx((12 - 8) / (16 - 8))
     assert found["base"]["gap_closed"] == pytest.approx(-0.5)
     assert found["final"]["gap_closed_low"] > 0.1 > found["base"]["gap_closed_high"]
@@ -39,7 +41,9 @@ def test_the_gap_by_hand() -> None:
 
 
 def test_a_further_seats_figures_bear_its_name() -> None:
-    both = {name: played(wins) + played(wins // 2, "mcts-10") for name, wins in (("final", 12), (FLOOR, 8), (CEILING, 16))}
+    both = {
+        name: played(wins) + played(wins // 2, "mcts-10") for name, wins in (("final", 12), (FLOOR, 8), (CEILING, 16))
+    }
     found = comparison(both, "random")
     assert found["final"]["mcts-10_gap_closed"] == pytest.approx((6 - 4) / (8 - 4))
     assert found[FLOOR]["mcts-10_success_rate"] == pytest.approx(0.2)
