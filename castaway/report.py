@@ -92,7 +92,8 @@ def games_table(evaluate: Figures, seat: str = "", policy: str = "final") -> str
     for game, found in [*games.items(), ("all", evaluate)]:
         cells = [percent(_figure(found[player], f"{prefix}success_rate")) for prefix in seats for player in players]
         rows.append([game, *cells, share(found[policy], "gap_closed")])
-    return f"Success by game, and the share of the gap closed by `{policy}` (95 %):\n\n{table([*header, 'gap closed'], rows)}"
+    heading = f"Success by game, and the share of the gap closed by `{policy}` (95 %):"
+    return f"{heading}\n\n{table([*header, 'gap closed'], rows)}"
 
 
 def _policy_cells(figures: Figures, others: Sequence[str]) -> list[str]:

@@ -1,9 +1,9 @@
 """A short way to tell a situation and its moves, for small models: one fact, one word.
 
 A cell has the same name on every board, a letter for the column and a number for the row; `+a1` is the player's own
-mark and `-a1` another's, so that a position is a bag of words that needs no counting of blanks. In Hex whoever joins left
-and right is shown the board mirrored, which turns it into the other side's game. What no function here knows is told in
-OpenSpiel's own text.
+mark and `-a1` another's, so that a position is a bag of words that needs no counting of blanks. In Hex whoever joins
+left and right is shown the board mirrored, which turns it into the other side's game. What no function here knows is
+told in OpenSpiel's own text.
 """
 
 from __future__ import annotations
