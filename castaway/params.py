@@ -112,6 +112,8 @@ class OpenSpielStageParams(Section):
 class OpenSpielParams(Section):
     """The curriculum of the `openspiel` task: three stages, which training moves along by itself."""
 
+    rendering: Literal["full", "compact", "assisted"]
+    """In OpenSpiel's own text with the rules, in few words, or in those and with threats named."""
     easy: OpenSpielStageParams
     medium: OpenSpielStageParams
     hard: OpenSpielStageParams

@@ -15,7 +15,9 @@ from typing import Any
 from castaway.errors import CastawayError
 
 POLICIES = ("base", "sft", "ppo", "final", "demonstrators")
-"""The rows of the results, in the order in which the policies come about; then whom they learned from."""
+"""The rows of the results, in the order in which the policies come about; then whom they learned from.
+
+Other players with a success rate, whom the task sets beside them, come last."""
 
 Figures = Mapping[str, Any]
 """The metrics of one policy, or of one stage."""
@@ -32,6 +34,9 @@ def task_report(folder: Path, seat: str = "") -> str:
         CastawayError: a file is no JSON or lacks a figure; the line names the file.
     """
     parts = [_of(folder / "evaluate.json", lambda evaluate: results_table(evaluate, seat))]
+    parts += _of(
+        folder / "evaluate.json", lambda evaluate: [games_table(evaluate, seat)] if "games" in evaluate else []
+    )
     if (folder / "reward_model.json").is_file():
         parts.append(_of(folder / "reward_model.json", reward_model_line))
     paths = sorted(folder.glob("seeds/*.json"), key=lambda path: (len(path.stem), path.stem))
@@ -65,10 +70,30 @@ def results_table(evaluate: Figures, seat: str = "") -> str:
     known = [policy for policy in POLICIES if policy in evaluate]
     if not known:
         raise CastawayError(f"none of the policies {', '.join(POLICIES)} is in it")
+    known += [name for name, found in evaluate.items() if name not in POLICIES and "success_rate" in found]
     others = further_seats(evaluate[known[0]])
     wins = [f"{other} success (95 %)" for other in others]
     header = ["policy", "invalid replies", f"{seat} success (95 %)".strip(), *wins, "mean return", "episodes"]
     return table(header, [[policy, *_policy_cells(evaluate[policy], others)] for policy in known])
+
+
+def games_table(evaluate: Figures, seat: str = "", policy: str = "final") -> str:
+    """A row for each game: how often everybody beside the policies, and the policy, has success in each seat.
+
+    The last column is how much of the gap between the worst and the best of the others the policy closes.
+    """
+    games: Figures = _figure(evaluate, "games")
+    others = [name for name in evaluate if name not in POLICIES and "success_rate" in evaluate[name]]
+    others.sort(key=lambda name: float(evaluate[name]["success_rate"]))
+    players = [*others[:1], policy, *others[1:]]
+    seats = ["", *(f"{other}_" for other in further_seats(evaluate[policy]))]
+    header = ["game", *(f"{player}, {prefix.rstrip('_') or seat}" for prefix in seats for player in players)]
+    rows = []
+    for game, found in [*games.items(), ("all", evaluate)]:
+        cells = [percent(_figure(found[player], f"{prefix}success_rate")) for prefix in seats for player in players]
+        rows.append([game, *cells, share(found[policy], "gap_closed")])
+    heading = f"Success by game, and the share of the gap closed by `{policy}` (95 %):"
+    return f"{heading}\n\n{table([*header, 'gap closed'], rows)}"
 
 
 def _policy_cells(figures: Figures, others: Sequence[str]) -> list[str]:

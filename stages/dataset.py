@@ -50,14 +50,14 @@ def run(context: Context) -> dict[str, Any]:
     other = 2 * FIRST_ID + block_of(context.params.seed)
     share = max(1, params.episodes * params.held_out_pairs // params.pairs)
     held_out_turns = play_scripted(environment, seat, ids_in_a_row(played, other, share), ordinary)
-    situations = [(prompt, module.expert(prompt)) for prompt, _ in turns]
-    held_out = [(prompt, module.expert(prompt)) for prompt, _ in held_out_turns]
     # Hard pairs are learned from; what is measured is drawn as it comes.
     plain, aimless = params.plain_share, module.AIMLESS
     if hasattr(module, "preference_pairs"):
         pairs = _own_pairs(module, turns, params.pairs, random)
         held_out_pairs = _own_pairs(module, held_out_turns, params.held_out_pairs, random)
     else:
+        situations = [(prompt, module.expert(prompt)) for prompt, _ in turns]
+        held_out = [(prompt, module.expert(prompt)) for prompt, _ in held_out_turns]
         pairs = balanced_pairs(situations, params.pairs, random, plain, aimless, params.alike_share)
         held_out_pairs = balanced_pairs(held_out, params.held_out_pairs, random, plain, aimless)
     write_rows(context.output / "pairs.jsonl", pairs)

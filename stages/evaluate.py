@@ -17,7 +17,8 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from castaway.envs.base import HELD_OUT_START, Prompt, block_of
+from castaway.bars import grouped_bars
+from castaway.envs.base import HELD_OUT_START, Played, Prompt, block_of, ids_in_a_row
 from castaway.envs.registry import make_environment, task_module
 from castaway.episode_file import write_episode
 from castaway.models.policy import load_model, load_tokenizer
@@ -40,9 +41,11 @@ def run(context: Context) -> dict[str, Any]:
     seats = task_module(context.task).EVALUATION_SEATS
     counts = {seat: params.episodes if seat == seats[0] else params.traitor_episodes for seat in seats}
     # A seed plays held-out episodes of its own: that several seeds agree is not the luck of the same 300.
-    first = HELD_OUT_START + block_of(context.params.seed)
-    tasks = [(first + number, seat) for seat in seats for number in range(counts[seat])]
+    trained = task_module(context.task).training_ids(getattr(context.params, context.task))
+    kin = ids_in_a_row(trained, block_of(context.params.seed), max(counts.values()))
+    tasks = [(HELD_OUT_START + task_id, seat) for seat in seats for task_id in kin[: counts[seat]]]
     metrics: dict[str, Any] = {}
+    played: dict[str, list[Played]] = {}
     rounds = len(policies) * (1 if params.best_of == 1 else 2) + 1
     with tqdm(total=rounds * len(tasks), desc="evaluate", unit="episode") as bar:
 
@@ -57,6 +60,7 @@ def run(context: Context) -> dict[str, Any]:
                 on_finished=lambda _: bar.update(),
             )
             metrics[name] = {**_figures(episodes, seats), **_own_figures(context, episodes, seats[0])}
+            played[name] = [_played(episode) for episode in episodes]
             for episode in episodes[: params.replays]:
                 path = context.output / name / f"{episode.task_id}.jsonl"
                 write_episode(path, episode.task_id, episode.seat, episode.outcome, episode.snapshots)
@@ -68,6 +72,11 @@ def run(context: Context) -> dict[str, Any]:
             if params.best_of > 1:
                 play(f"{name}_best_of_{params.best_of}", BestOf(speaker, scorer, params.best_of))
         play("demonstrators", _demonstrators(context))
+    for name, figures in _comparison(context, played).items():
+        metrics[name] = {**metrics.get(name, {}), **figures}
+    for seat in seats if "games" in metrics else ():
+        chart = grouped_bars(metrics["games"], f"{_prefix(seat, seats)}success_rate")
+        (context.output / f"games_{seat}.svg").write_text(chart, "utf-8")
     return metrics
 
 
@@ -97,7 +106,7 @@ def _figures(episodes: Sequence[Episode], seats: Sequence[str]) -> dict[str, Any
     """The metrics of one policy; those of a further seat bear its name."""
     figures: dict[str, Any] = {}
     for seat in seats:
-        prefix = "" if seat == seats[0] else f"{seat}_"
+        prefix = _prefix(seat, seats)
         played = [episode for episode in episodes if episode.seat == seat]
         turns = [[t for trajectory in e.trajectories for t in trajectory.turns] for e in played]
         returns = [[sum(t.reward for t in trajectory.turns) for trajectory in e.trajectories] for e in played]
@@ -113,6 +122,11 @@ def _figures(episodes: Sequence[Episode], seats: Sequence[str]) -> dict[str, Any
     return figures
 
 
+def _prefix(seat: str, seats: Sequence[str]) -> str:
+    """What stands before the names of a seat's figures: nothing for the main one."""
+    return "" if seat == seats[0] else f"{seat}_"
+
+
 def _own_figures(context: Context, episodes: Sequence[Episode], seat: str) -> dict[str, Any]:
     """What the task itself reports of its main seat, if it does."""
     module = task_module(context.task)
@@ -123,6 +137,18 @@ def _own_figures(context: Context, episodes: Sequence[Episode], seat: str) -> di
     cut = [any(_is_cut(turn, stop) for trajectory in e.trajectories for turn in trajectory.turns) for e in played]
     figures: dict[str, Any] = module.report([episode.outcome for episode in played], cut)
     return figures
+
+
+def _comparison(context: Context, played: dict[str, list[Played]]) -> dict[str, Any]:
+    """What the task itself says of the policies beside each other, if it does."""
+    module, section = task_module(context.task), getattr(context.params, context.task)
+    return dict(module.compare(section, played)) if hasattr(module, "compare") else {}
+
+
+def _played(episode: Episode) -> Played:
+    turns = [turn for trajectory in episode.trajectories for turn in trajectory.turns]
+    invalid = sum(not turn.valid for turn in turns)
+    return Played(episode.task_id, episode.seat, episode.outcome, len(turns), invalid)
 
 
 def _is_cut(turn: Turn, stop: Any) -> bool:

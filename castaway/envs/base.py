@@ -82,6 +82,19 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
+class Played:
+    """What became of an episode that somebody played, for reports."""
+
+    task_id: int
+    seat: str
+    outcome: Outcome
+    turns: int
+    """Replies in it."""
+    invalid: int
+    """Those of them that were no legal action."""
+
+
+@dataclass(frozen=True, slots=True)
 class Stage:
     """What is played for a while in training."""
 

@@ -18,6 +18,8 @@ It may offer:
   `fits(answers)`: how good (messages, answer) really are, which its scores are correlated with;
 - `CURVES`: those details of an outcome whose means are curves of PPO;
 - `report(outcomes, truncated)`: further figures of evaluation in the main seat;
+- `compare(section, played)`: further figures of evaluation, to be added to those of each policy by its name, and by
+  other names for themselves, from what became of the same episodes under each policy;
 - `chat_messages(line)`, a prompt for what somebody typed, and `chat_remark(messages, answer)` on what was answered.
 """
 

@@ -13,6 +13,7 @@ from castaway.episode_file import read_episode, write_episode
 from castaway.errors import CastawayError
 from castaway.report import (
     ablation_table,
+    games_table,
     intervals_apart,
     percent,
     replace_between,
@@ -54,6 +55,19 @@ def test_a_row_for_each_policy_in_the_order_of_the_pipeline() -> None:
     ]
     assert [row[0] for row in rows] == ["base", "sft", "ppo", "final", "demonstrators"]
     assert rows[3] == ["final", "1.0 %", "80.0 % (75.0 to 85.0)", "50.0 % (45.0 to 55.0)", "12.3", "300 + 100"]
+
+
+def test_other_players_come_last_and_games_have_a_table_of_their_own() -> None:
+    games = {"nim": {"final": {**policy(0.8), "gap_closed": 0.5, "gap_closed_low": 0.4, "gap_closed_high": 0.6}}}
+    games["nim"] |= {"random": policy(0.5), "mcts-100": policy(0.9)}
+    gap = {"gap_closed": 0.6, "gap_closed_low": 0.5, "gap_closed_high": 0.7}
+    evaluate = {"mcts-100": policy(0.95), "random": policy(0.45), "final": {**policy(0.7), **gap}, "games": games}
+    assert [row[0] for row in cells(results_table(evaluate, "crew"))[2:]] == ["final", "mcts-100", "random"]
+    header, _, nim, everything = cells(games_table(evaluate, "crew").split("\n\n")[1])
+    assert header[:4] == ["game", "random, crew", "final, crew", "mcts-100, crew"]
+    assert header[4:] == ["random, traitor", "final, traitor", "mcts-100, traitor", "gap closed"]
+    assert nim[:4] == ["nim", "50.0 %", "80.0 %", "90.0 %"] and nim[-1] == "50.0 % (40.0 to 60.0)"
+    assert everything[:4] == ["all", "45.0 %", "70.0 %", "95.0 %"] and everything[-1] == "60.0 % (50.0 to 70.0)"
 
 
 def test_a_task_with_one_seat_has_no_column_for_a_second() -> None:

@@ -86,7 +86,7 @@ def boxes(observation: Observation) -> list[Opinion]:
     """Dots and boxes: close a box, else draw what gives none away, else give away few."""
     parameters = observation.game.variants[observation.variant].parameters
     rows, columns = int(parameters["num_rows"]), int(parameters["num_cols"])
-    sides = [_sides(row, column, rows, columns) for row in range(rows) for column in range(columns)]
+    sides = sides_of_boxes(rows, columns)
     drawn = set(observation.history)
 
     def closed(lines: set[int]) -> int:
@@ -106,11 +106,14 @@ def boxes(observation: Observation) -> list[Opinion]:
     return [opinion(line) for line in observation.numbers]
 
 
-def _sides(row: int, column: int, rows: int, columns: int) -> set[int]:
-    """OpenSpiel's numbers of the four lines round a box: first all horizontal ones, then the vertical ones."""
-    horizontal = (rows + 1) * columns
-    upright = horizontal + row * (columns + 1) + column
-    return {row * columns + column, (row + 1) * columns + column, upright, upright + 1}
+def sides_of_boxes(rows: int, columns: int) -> list[set[int]]:
+    """OpenSpiel's numbers of the four lines round each box: first all horizontal ones, then the vertical ones."""
+    upright = [(rows + 1) * columns + row * (columns + 1) for row in range(rows)]
+    return [
+        {row * columns + column, (row + 1) * columns + column, upright[row] + column, upright[row] + column + 1}
+        for row in range(rows)
+        for column in range(columns)
+    ]
 
 
 def piles(observation: Observation) -> list[Opinion]:

@@ -17,14 +17,17 @@ from random import Random
 from typing import Any
 
 from castaway.chat import Reply
-from castaway.envs.base import Outcome, Prompt, Stage, TextEnvironment
+from castaway.envs.base import Outcome, Played, Prompt, Stage, TextEnvironment
+from castaway.envs.openspiel.comparison import CEILING, FLOOR, comparison
 from castaway.envs.openspiel.expert import best_move
 from castaway.envs.openspiel.games import largest_return, load_variant
-from castaway.envs.openspiel.ids import episode_of
+from castaway.envs.openspiel.ids import episode_of, task_id_of
 from castaway.envs.openspiel.menu import BY_LOT, MenuRules
-from castaway.envs.openspiel.observation import Observation, messages, observe
+from castaway.envs.openspiel.observation import Observation, Rendering, observe
 from castaway.envs.openspiel.opponents import Opponent, make_opponent, opponent_named
+from castaway.envs.openspiel.pairs import preference_pairs
 from castaway.envs.openspiel.practice import AIMLESS, practice
+from castaway.envs.openspiel.prompting import messages
 from castaway.envs.openspiel.slips import slip
 from castaway.envs.openspiel.tables import tables_named
 from castaway.params import OpenSpielParams, Params
@@ -43,8 +46,9 @@ class OpenSpielEnvironment(TextEnvironment):
     agents = (PLAYER,)
     idle = BY_LOT
 
-    def __init__(self, seats: Sequence[str] = ("random",)) -> None:
+    def __init__(self, seats: Sequence[str] = ("random",), rendering: Rendering = "full") -> None:
         """A table for one player against the opponents that `seats` names."""
+        self._rendering = rendering
         self.rules = MenuRules()
         self.seats = tuple(seats)
         self._described = {seat: opponent_named(seat) for seat in seats}
@@ -53,7 +57,7 @@ class OpenSpielEnvironment(TextEnvironment):
         """Start the game of `task_id`."""
         if task_id < 0 or seat not in self.seats:
             raise ValueError(f"there is no episode {task_id} with seat {seat!r}; seats are {', '.join(self.seats)}")
-        self._description = self._described[seat]
+        self._description, self._seat = self._described[seat], seat
         self._lot = Random(f"lot {task_id}")
         self._episode = episode_of(task_id)
         self._loaded = load_variant(self._episode.played, self._episode.variant)
@@ -94,7 +98,8 @@ class OpenSpielEnvironment(TextEnvironment):
         return (Prompt(PLAYER, PLAYER, messages(observation), observation),)
 
     def _observation(self) -> Observation:
-        return observe(self._episode.played, self._episode.variant, self._episode.seat, self._state)
+        episode = self._episode
+        return observe(episode.played, episode.variant, episode.seat, self._state, self._rendering)
 
     def step(self, actions: Mapping[str, str]) -> dict[str, float]:
         """Make the player's move, and play on to its next one."""
@@ -114,6 +119,14 @@ class OpenSpielEnvironment(TextEnvironment):
     def _result(self) -> float:
         most = largest_return(self._loaded)
         return self._episode.played.result(self._state.returns(), self._episode.seat, most)
+
+    def play_out(self, name: str) -> Played:
+        """Let an opponent of that name, `random` or `mcts-N`, play the episode to its end in the player's place."""
+        play = make_opponent(opponent_named(name), self._loaded, Random(f"{name} {task_id_of(self._episode)}"))
+        while not self.done:
+            place = self._state.legal_actions().index(play(self._state))
+            self.step({PLAYER: str(place + 1)})
+        return Played(task_id_of(self._episode), self._seat, self.outcome(), self._moves, 0)
 
     @property
     def done(self) -> bool:
@@ -145,7 +158,7 @@ class OpenSpielEnvironment(TextEnvironment):
 def make(params: OpenSpielParams) -> OpenSpielEnvironment:
     """The environment that the section `openspiel` of the parameters describes."""
     trained = [name for stage in params.stages.values() for name in stage.opponents]
-    return OpenSpielEnvironment(tuple(dict.fromkeys([*EVALUATION_SEATS, *trained])))
+    return OpenSpielEnvironment(tuple(dict.fromkeys([*EVALUATION_SEATS, *trained])), params.rendering)
 
 
 def training_ids(params: OpenSpielParams) -> Sequence[int]:
@@ -181,6 +194,18 @@ def kind_of(task_id: int) -> str:
     return episode_of(task_id).played.name
 
 
+def compare(params: OpenSpielParams, played: Mapping[str, Sequence[Played]]) -> dict[str, Any]:
+    """How much of the gap between a random player and a long search each policy closes, in all and game by game."""
+    environment, others = make(params), dict[str, Sequence[Played]]()
+    for name in (FLOOR, CEILING):
+        rows = []
+        for one in next(iter(played.values())):
+            environment.reset(one.task_id, one.seat)
+            rows.append(environment.play_out(name))
+        others[name] = rows
+    return comparison({**played, **others}, EVALUATION_SEATS[0])
+
+
 def expert(prompt: Prompt) -> Reply:
     """What a competent player answers."""
     action = str(best_move(prompt.observation) + 1)
@@ -203,12 +228,14 @@ __all__ = [
     "EVALUATION_SEATS",
     "SCRIPTED_SEAT",
     "OpenSpielEnvironment",
+    "compare",
     "curriculum",
     "demonstrator",
     "expert",
     "kind_of",
     "make",
     "practice",
+    "preference_pairs",
     "slip",
     "training_ids",
 ]

@@ -12,6 +12,7 @@ import re
 from difflib import SequenceMatcher
 
 from castaway.envs.base import Refusal
+from castaway.envs.openspiel.compact import names
 from castaway.envs.openspiel.expert import opinions
 from castaway.envs.openspiel.observation import Observation
 from castaway.envs.openspiel.tactics import judgement
@@ -48,10 +49,10 @@ class MenuRules:
         text = text[:_LONGEST_TEXT]
         if text.strip() in self.legal_actions(observation):
             return text.strip()
-        named = [name for name in observation.moves if name.casefold() in text.casefold()]
+        named = [name for name in names(observation) if name.casefold() in text.casefold()]
         if named:
             return self._number(observation, max(named, key=len))
-        likest, likeness = max(((name, _likeness(name, text)) for name in observation.moves), key=lambda pair: pair[1])
+        likest, likeness = max(((name, _likeness(name, text)) for name in names(observation)), key=lambda pair: pair[1])
         if likeness >= _MISSPELT:
             return self._number(observation, likest)
         numbers = [str(int(digits)) for digits in _DIGITS.findall(text)]
@@ -63,23 +64,23 @@ class MenuRules:
         if action == BY_LOT:
             return "by lot"
         at = int(action) - 1
-        return f"{opinions(observation)[at].why} {observation.moves[at]}"
+        return f"{opinions(observation)[at].why} {names(observation)[at]}"
 
     def blunder(self, observation: Observation, action: str) -> str:
         """A win at once that is passed by, or left to the other side though another move would not leave it."""
         if action == BY_LOT:
             return "The move is left to the lot."
         judged, at = judgement(observation), int(action) - 1
-        name = observation.moves[at]
+        called = names(observation)
         if judged.wins and at not in judged.wins:
             best = judged.wins[0]
-            return f"Move {best + 1} ({observation.moves[best]}) wins at once."
+            return f"Move {best + 1} ({called[best]}) wins at once."
         if not judged.wins and judged.safe and at not in judged.safe:
-            return f"After {name} the other side has won or can win at once."
+            return f"After {called[at]} the other side has won or can win at once."
         return ""
 
     def _number(self, observation: Observation, name: str) -> str:
-        return str(observation.moves.index(name) + 1)
+        return str(names(observation).index(name) + 1)
 
 
 def _likeness(name: str, text: str) -> float:

@@ -1,12 +1,14 @@
-"""What one player knows when it is to move, and how a language model is told."""
+"""What one player knows when it is to move."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from castaway.envs.base import Message
 from castaway.envs.openspiel.games import Game
+
+Rendering = Literal["full", "compact", "assisted"]
+"""How a language model is told; see `castaway.envs.openspiel.prompting`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +26,10 @@ class Observation:
     """OpenSpiel's numbers of the same moves."""
     history: tuple[int, ...]
     """All moves so far, in a game with nothing to hide; empty in the others."""
+    rendering: Rendering = "full"
 
 
-def observe(game: Game, variant: int, seat: int, state: Any) -> Observation:
+def observe(game: Game, variant: int, seat: int, state: Any, rendering: Rendering = "full") -> Observation:
     """What the player in a seat, whose turn it is, knows of OpenSpiel's state."""
     numbers = tuple(state.legal_actions())
     return Observation(
@@ -37,16 +40,5 @@ def observe(game: Game, variant: int, seat: int, state: Any) -> Observation:
         moves=tuple(state.action_to_string(seat, number) for number in numbers),
         numbers=numbers,
         history=tuple(state.history()) if game.open else (),
-    )
-
-
-def messages(observation: Observation) -> tuple[Message, ...]:
-    """What a language model is shown."""
-    game = observation.game
-    menu = [f"{number}: {name}" for number, name in enumerate(observation.moves, 1)]
-    variant = game.variants[observation.variant].name
-    told = "\n".join([game.line, observation.text, "Moves:", *menu])
-    return (
-        {"role": "system", "content": f"You are {game.side(observation.seat)} in {game.name}, {variant}"},
-        {"role": "user", "content": told},
+        rendering=rendering,
     )

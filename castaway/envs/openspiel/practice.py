@@ -8,6 +8,7 @@ from __future__ import annotations
 from random import Random
 
 from castaway.chat import Reply
+from castaway.envs.openspiel.compact import names
 from castaway.envs.openspiel.expert import opinions
 from castaway.envs.openspiel.observation import Observation
 
@@ -19,6 +20,6 @@ def practice(observation: Observation, random: Random, count: int) -> list[Reply
     """At most `count` answers with different moves, in a random order. They need not be wise."""
     told = [
         Reply(f"{opinion.why} {name}", str(number))
-        for number, (opinion, name) in enumerate(zip(opinions(observation), observation.moves, strict=True), 1)
+        for number, (opinion, name) in enumerate(zip(opinions(observation), names(observation), strict=True), 1)
     ]
     return random.sample(told, min(count, len(told)))

@@ -42,7 +42,7 @@ def judgement(observation: Observation) -> Judgement:
     return judge(observation.game.name, observation.variant, observation.history)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=2**16)  # small games begin in few ways
 def judge(name: str, variant: int, history: tuple[int, ...]) -> Judgement:
     """Look at every move of the player whose turn it is after `history`."""
     state = position(name, variant, history)

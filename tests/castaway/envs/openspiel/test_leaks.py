@@ -1,11 +1,14 @@
 """What a player is shown and allowed depends on nothing that it cannot know."""
 
+from typing import get_args
+
 import pyspiel
 import pytest
 
 from castaway.envs.openspiel.catalogue import GAMES
 from castaway.envs.openspiel.games import Game, load_variant
-from castaway.envs.openspiel.observation import messages, observe
+from castaway.envs.openspiel.observation import Rendering, observe
+from castaway.envs.openspiel.prompting import messages
 from tests.castaway.envs.openspiel.twins import HIDDEN, twins
 
 IN_THE_DARK = [(game, variant) for game in GAMES if game.name in HIDDEN for variant in range(len(game.variants))]
@@ -15,8 +18,9 @@ IN_THE_DARK = [(game, variant) for game in GAMES if game.name in HIDDEN for vari
 def test_states_that_a_player_cannot_tell_apart_look_the_same(game: Game, variant: int) -> None:
     for player, state, twin in twins(game.name, variant, 40):
         assert str(state) != str(twin)  # so this test could fail
-        assert observe(game, variant, player, state) == observe(game, variant, player, twin)
-        assert messages(observe(game, variant, player, state)) == messages(observe(game, variant, player, twin))
+        for rendering in get_args(Rendering):
+            one, other = (observe(game, variant, player, seen, rendering) for seen in (state, twin))
+            assert one == other and messages(one) == messages(other)
 
 
 def test_every_game_in_the_dark_has_twins_and_no_other_does() -> None:

@@ -1,0 +1,115 @@
+"""Policies beside a random player and a long tree search, on the same episodes: how much of the gap they close.
+
+    gap closed = (success of the policy - of the random player) / (success of the search - of the random player)
+
+game by game and opponent by opponent; over all games it is the mean of the games' shares. The search looks at the true
+state, as all of OpenSpiel's do: with hidden cards it is no player to be reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy
+
+from castaway.envs.base import Played
+from castaway.envs.openspiel.ids import episode_of
+from castaway.statistics import Interval, clustered_mean, proportion
+
+FLOOR, CEILING = "random", "mcts-100"
+"""Who plays the same episodes for comparison."""
+_RESAMPLES = 2000
+
+Numbers = Any
+"""An array of numpy."""
+
+
+def comparison(played: Mapping[str, Sequence[Played]], main_seat: str) -> dict[str, Any]:
+    """Figures by player, and under `games` by game and player; those of a further seat bear its name.
+
+    Args:
+        played: by player, `FLOOR` and `CEILING` among them, what became of the same episodes in the same order.
+        main_seat: the seat whose figures bear no name.
+
+    Returns:
+        For every player `gap_closed`, its mean over the games, and for the two others what evaluation says of each
+        policy; under `games`, by game and player, `episodes`, `invalid_rate`, `success_rate` and `gap_closed`. Shares
+        have `_low` and `_high` (95 %); those of the gap come from drawing episodes anew, the same ones for all players.
+    """
+    seats = list(dict.fromkeys(one.seat for one in played[FLOOR]))
+    names = sorted({_game(one) for one in played[FLOOR]})
+    games: dict[str, dict[str, dict[str, Any]]] = {name: {player: {} for player in played} for name in names}
+    overall: dict[str, dict[str, Any]] = {player: {} for player in played}
+    generator = numpy.random.default_rng(0)
+    for seat in seats:
+        prefix = "" if seat == main_seat else f"{seat}_"
+        shares: dict[str, list[tuple[float, Numbers]]] = {player: [] for player in played}
+        for name in names:
+            rows = {
+                player: [one for one in all_rows if (one.seat, _game(one)) == (seat, name)]
+                for player, all_rows in played.items()
+            }
+            won = {player: [one.outcome.success for one in found] for player, found in rows.items()}
+            gaps = _gaps(won, generator)
+            for player, found in rows.items():
+                games[name][player] |= _rates(found, prefix)
+                shares[player].append(gaps[player])
+                if player not in (FLOOR, CEILING):
+                    games[name][player] |= _interval(*gaps[player]).entries(f"{prefix}gap_closed")
+        for player, found_shares in shares.items():
+            if player in (FLOOR, CEILING):
+                overall[player] |= _figures([one for one in played[player] if one.seat == seat], prefix)
+                continue
+            values, resampled = zip(*found_shares, strict=True)
+            gap = _interval(sum(values) / len(values), sum(resampled) / len(resampled))
+            overall[player] |= gap.entries(f"{prefix}gap_closed")
+    return {**overall, "games": games}
+
+
+def _game(played: Played) -> str:
+    return episode_of(played.task_id).played.name
+
+
+def _gaps(
+    successes: Mapping[str, Sequence[bool]], generator: numpy.random.Generator
+) -> dict[str, tuple[float, Numbers]]:
+    """By player the share of the gap that it closes, and that of resampled episodes; 0 where there is no gap."""
+    won = {player: numpy.array(found, dtype=float) for player, found in successes.items()}
+    count = len(won[FLOOR])
+    drawn = generator.integers(count, size=(_RESAMPLES, count))
+    floor, gap = won[FLOOR].mean(), won[CEILING].mean() - won[FLOOR].mean()
+    floors = won[FLOOR][drawn].mean(1)
+    gaps = won[CEILING][drawn].mean(1) - floors
+    wide = numpy.where(gaps > 0, gaps, 1.0)
+    return {
+        player: (
+            float((found.mean() - floor) / gap) if gap > 0 else 0.0,
+            numpy.where(gaps > 0, (found[drawn].mean(1) - floors) / wide, 0.0),
+        )
+        for player, found in won.items()
+    }
+
+
+def _interval(value: float, resampled: Numbers) -> Interval:
+    low, high = numpy.quantile(resampled, (0.025, 0.975))
+    return Interval(value, float(low), float(high))
+
+
+def _figures(found: Sequence[Played], prefix: str) -> dict[str, Any]:
+    """What evaluation says of every policy."""
+    return {
+        **_rates(found, prefix),
+        f"{prefix}turns": sum(one.turns for one in found),
+        **clustered_mean([[one.outcome.details["score"]] for one in found]).entries(f"{prefix}mean_return"),
+    }
+
+
+def _rates(found: Sequence[Played], prefix: str) -> dict[str, Any]:
+    """How many episodes, and how they and their replies went."""
+    invalid = [[1.0] * one.invalid + [0.0] * (one.turns - one.invalid) for one in found]
+    return {
+        f"{prefix}episodes": len(found),
+        **clustered_mean(invalid).entries(f"{prefix}invalid_rate"),
+        **proportion(sum(one.outcome.success for one in found), len(found)).entries(f"{prefix}success_rate"),
+    }
