@@ -6,31 +6,18 @@ the run before anything is built, in one line that names the key, the value and 
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-from ruamel.yaml import YAML
-from ruamel.yaml.constructor import DuplicateKeyError
-from ruamel.yaml.error import YAMLError
+from pydantic import Field, ValidationError, model_validator
 
 from castaway.errors import CastawayError
 from castaway.mistakes import explain
-
-PositiveInteger = Annotated[int, Field(gt=0)]
-NaturalNumber = Annotated[int, Field(ge=0)]
-Positive = Annotated[float, Field(gt=0)]
-NonNegative = Annotated[float, Field(ge=0)]
-Fraction = Annotated[float, Field(ge=0, le=1)]
+from castaway.section import Fraction, NaturalNumber, NonNegative, Positive, PositiveInteger, Section
+from castaway.task_params import MaroonedParams, OpenSpielParams, StrictbotParams
+from castaway.yaml_file import read_yaml
 
 TaskName = Literal["marooned", "openspiel", "strictbot"]
-
-
-class Section(BaseModel):
-    """A section of `params.yaml`: immutable, and strict about unknown keys and types."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class LoraParams(Section):
@@ -76,67 +63,6 @@ class BaseParams(Section):
         if self.hidden_size % self.heads:
             raise ValueError(f"hidden_size is {self.hidden_size}, expected a multiple of heads ({self.heads})")
         return self
-
-
-class MaroonedParams(Section):
-    """The game of the `marooned` task."""
-
-    scenario: Literal["skiff", "classic"]
-    rendering: Literal["compact", "full"]
-
-
-class OpenSpielStageParams(Section):
-    """A stage of the curriculum of the `openspiel` task."""
-
-    games: Annotated[list[str], Field(min_length=1)]
-    """A game with one of its variants, `connect_four 4x5`, or with all of them, `connect_four`."""
-    opponents: Annotated[list[str], Field(min_length=1)]
-    """Whom they are played against, in turn: `random`, or `mcts-N`, a tree search of N simulations a move."""
-    threshold: Fraction
-    """Share of successes from which the next stage is played."""
-    floor: Fraction
-    """Share of successes under which the stage before is played again."""
-    window: PositiveInteger
-    """Episodes in a row over which the share is taken."""
-
-    @model_validator(mode="after")
-    def _sensible(self) -> OpenSpielStageParams:
-        for name in self.opponents:
-            if not re.fullmatch(r"random|mcts-([2-9]|[1-9]\d+)", name):
-                raise ValueError(f"opponents is {name!r}, expected random, or mcts-N with 2 simulations or more")
-        if self.floor > self.threshold:
-            raise ValueError(f"floor is {self.floor}, expected at most the threshold ({self.threshold})")
-        return self
-
-
-class OpenSpielParams(Section):
-    """The curriculum of the `openspiel` task: three stages, which training moves along by itself."""
-
-    rendering: Literal["full", "compact", "assisted"]
-    """In OpenSpiel's own text with the rules, in few words, or in those and with threats named."""
-    easy: OpenSpielStageParams
-    medium: OpenSpielStageParams
-    hard: OpenSpielStageParams
-
-    @property
-    def stages(self) -> dict[str, OpenSpielStageParams]:
-        """By name, in order."""
-        return {"easy": self.easy, "medium": self.medium, "hard": self.hard}
-
-
-class StrictbotParams(Section):
-    """The questions of the `strictbot` task, and what an answer earns beside the reward model's score."""
-
-    rendering: Literal["compact", "full"]
-    """The full one tells an instruct model what to do; a tiny model learns it."""
-    factual_weight: NonNegative
-    """Paid for the fact, word for word, without its opposite."""
-    constructiveness_weight: NonNegative
-    """Paid for something to go on with, beside the fact."""
-    toxicity_weight: NonNegative
-    """Taken for abuse, times how likely it is some."""
-    inconsistency_weight: NonNegative
-    """Taken for the tones of two levels in one answer."""
 
 
 class TeacherParams(Section):
@@ -396,7 +322,7 @@ def load_params(path: Path) -> Params:
     Raises:
         CastawayError: with one line that names the file and, where there is one, the key and its value.
     """
-    content = _read_yaml(path)
+    content = read_yaml(path)
     if content is None:
         raise CastawayError(f"{path.name} is empty, expected the sections {', '.join(Params.model_fields)}")
     if not isinstance(content, dict):
@@ -411,34 +337,3 @@ def load_params(path: Path) -> Params:
         except ValidationError as error:
             raise CastawayError(f"{path.name}: with overrides.{task}, {explain(Params, error)}") from None
     return params
-
-
-def _read_yaml(path: Path) -> Any:
-    """YAML 1.2, where 1e-4 is a number and `no` a text; a key given twice is a mistake."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise CastawayError(f"{path} does not exist; run from a clone of the repository") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise CastawayError(f"{path.name} cannot be read as UTF-8 text: {error}") from None
-    try:
-        return YAML(typ="safe", pure=True).load(text)
-    except DuplicateKeyError as error:
-        key = str(error.problem).split('"')[1]
-        raise CastawayError(f"{path.name}: {key} is given twice, expected once{_where(error, text)}") from None
-    except (YAMLError, ValueError, RecursionError) as error:
-        problem = " ".join(str(getattr(error, "problem", None) or error).split())
-        raise CastawayError(f"{path.name} is not YAML: {problem}{_where(error, text)}") from None
-
-
-def _where(error: Exception, text: str) -> str:
-    """The line that a parser stumbled over; for a bracket or quote that is never closed, the line that opened it."""
-    mark = getattr(error, "problem_mark", None)
-    if any(word in str(getattr(error, "context", "")) for word in ("flow", "quoted")):
-        mark = getattr(error, "context_mark", None) or mark
-    position = getattr(error, "position", None)  # of a character that YAML does not allow
-    if mark is None and position is None:
-        return ""
-    number: int = text.count("\n", 0, position) if mark is None else mark.line
-    line = "".join(text.splitlines()[number : number + 1]).strip()
-    return f" (line {number + 1}: {line[:60]!r})"

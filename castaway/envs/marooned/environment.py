@@ -28,7 +28,8 @@ from castaway.envs.marooned.scripted import AIMLESS, Careless, Saboteur, Script,
 from castaway.envs.marooned.slips import slip
 from castaway.envs.marooned.state import Sailor
 from castaway.envs.marooned.teaching import MaroonedRules
-from castaway.params import MaroonedParams, Params
+from castaway.params import Params
+from castaway.task_params import MaroonedParams
 
 SCRIPTED_SEAT = "all"
 EVALUATION_SEATS = ("crew", "traitor")

@@ -30,7 +30,8 @@ from castaway.envs.openspiel.practice import AIMLESS, practice
 from castaway.envs.openspiel.prompting import messages
 from castaway.envs.openspiel.slips import slip
 from castaway.envs.openspiel.tables import tables_named
-from castaway.params import OpenSpielParams, Params
+from castaway.params import Params
+from castaway.task_params import OpenSpielParams
 
 SCRIPTED_SEAT = "random"
 EVALUATION_SEATS = ("random", "mcts-10", "mcts-50")

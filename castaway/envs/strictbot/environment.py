@@ -28,7 +28,8 @@ from castaway.envs.strictbot.question import Question
 from castaway.envs.strictbot.report import details_of, report
 from castaway.envs.strictbot.reward import terms, weighed
 from castaway.envs.strictbot.teaching import IDLE, StrictbotRules
-from castaway.params import Params, StrictbotParams
+from castaway.params import Params
+from castaway.task_params import StrictbotParams
 
 AIMLESS = "a question"
 """The reasoning of who has not looked what kind of question it is."""

@@ -10,7 +10,7 @@ from castaway.envs.strictbot.reward.constructiveness import constructiveness
 from castaway.envs.strictbot.reward.factual import factual
 from castaway.envs.strictbot.reward.tone import inconsistency
 from castaway.envs.strictbot.reward.toxicity import charged
-from castaway.params import StrictbotParams
+from castaway.task_params import StrictbotParams
 
 
 def terms(answer: str, question: Question) -> dict[str, float]:

@@ -12,7 +12,7 @@ from castaway.envs.strictbot.reward.constructiveness import constructiveness
 from castaway.envs.strictbot.reward.factual import factual
 from castaway.envs.strictbot.reward.tone import inconsistency
 from castaway.envs.strictbot.reward.toxicity import abusive, toxicity
-from castaway.params import StrictbotParams
+from castaway.task_params import StrictbotParams
 
 PARAMS = StrictbotParams(
     rendering="compact",
