@@ -30,12 +30,12 @@ def test_a_search_finds_the_win_and_the_block() -> None:
 
 def test_every_answer_is_preferred_as_often_as_not_and_is_better_where_it_is() -> None:
     asked = prompts(60)
-    by_messages = {prompt.messages: prompt.observation for prompt in asked}
+    by_messages = {str(prompt.messages): prompt.observation for prompt in asked}
     rows = preference_pairs(asked, 80, Random(2))
     assert rows == preference_pairs(asked, 80, Random(2)) and len(rows) == 80
     assert Counter(chosen for _, chosen, _ in rows) == Counter(rejected for _, _, rejected in rows)
     for messages, chosen, rejected in rows:
-        worths = values(by_messages[messages])
+        worths = values(by_messages[str(messages)])
         better, worse = (worths[int(parse_reply(text).action) - 1] for text in (chosen, rejected))
         assert better == max(worths) and better - worse >= CLEAR
     assert len({messages[0]["content"].split()[0] for messages, _, _ in rows}) >= 8
