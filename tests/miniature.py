@@ -19,7 +19,7 @@ SMALL = {
     "base.hidden_size": 32,
     "base.layers": 1,
     "base.heads": 2,
-    "base.episodes": "{marooned: 3}",
+    "base.episodes": "{marooned: 3, openspiel: 3, strictbot: 3}",
     "dataset.episodes": 4,
     "dataset.demonstrations": 48,
     "dataset.pairs": 64,
