@@ -10,7 +10,7 @@ from castaway.envs.base import Prompt, ids_in_a_row
 from castaway.envs.openspiel.environment import OpenSpielEnvironment, demonstrator, preference_pairs, training_ids
 from castaway.envs.openspiel.pairs import CLEAR, best, values
 from castaway.params import load_params
-from tests.castaway.envs.openspiel.test_menu import CHANCE_TO_WIN, THREAT
+from tests.castaway.envs.openspiel.test_menu import CHANCE_TO_WIN, position
 
 PARAMS = load_params(Path(__file__).parents[4] / "params.yaml").openspiel
 
@@ -23,18 +23,19 @@ def prompts(count: int) -> list[Prompt]:
 
 def test_a_search_finds_the_win_and_the_block() -> None:
     assert CHANCE_TO_WIN.moves[best(CHANCE_TO_WIN)] == "x(0,2)"
-    assert THREAT.moves[best(THREAT)] == "o(0,2)"
-    assert values(CHANCE_TO_WIN) == values(CHANCE_TO_WIN) and all(0 <= worth <= 1 for worth in values(THREAT))
+    threat = position("tic_tac_toe", "x(0,0)", "o(1,1)", "x(0,1)")
+    assert threat.moves[best(threat)] == "o(0,2)"
+    assert values(CHANCE_TO_WIN) == values(CHANCE_TO_WIN) and all(0 <= worth <= 1 for worth in values(threat))
 
 
 def test_every_answer_is_preferred_as_often_as_not_and_is_better_where_it_is() -> None:
     asked = prompts(60)
-    by_messages = {prompt.messages: prompt.observation for prompt in asked}
+    by_messages = {str(prompt.messages): prompt.observation for prompt in asked}
     rows = preference_pairs(asked, 80, Random(2))
     assert rows == preference_pairs(asked, 80, Random(2)) and len(rows) == 80
     assert Counter(chosen for _, chosen, _ in rows) == Counter(rejected for _, _, rejected in rows)
     for messages, chosen, rejected in rows:
-        worths = values(by_messages[messages])
+        worths = values(by_messages[str(messages)])
         better, worse = (worths[int(parse_reply(text).action) - 1] for text in (chosen, rejected))
         assert better == max(worths) and better - worse >= CLEAR
     assert len({messages[0]["content"].split()[0] for messages, _, _ in rows}) >= 8
