@@ -1,8 +1,8 @@
 """evaluate: base, SFT, PPO and final policy play held-out ids, alone.
 
 No teacher helps: what is not a legal action counts as idleness. On the same ids the demonstrators play as well, so that
-every figure stands beside that of the players whom the student was shown. Where `best_of` says so, each policy plays once
-more, and the reward model chooses among several of its replies.
+every figure stands beside that of the players whom the student was shown. Where `best_of` says so, each policy plays
+once more, and the reward model chooses among several of its replies.
 
     python -m flows evaluate@marooned
 """
