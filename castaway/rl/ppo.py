@@ -25,7 +25,7 @@ from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.ahead import meanwhile
 from castaway.rl.continuing import ContinuingRollout, Harvest
 from castaway.rl.corrections import Correction, correct, correction_tokens
-from castaway.rl.kl import KlCoefficient
+from castaway.rl.kl import KlCoefficient, kl_estimate
 from castaway.rl.ranks import Ranks
 from castaway.rl.rewards import Lesson, make_lessons
 from castaway.rl.rollout import play_episodes
@@ -262,8 +262,11 @@ def _summary(
         "invalid_rate": [float(not turn.valid) for turn in turns],
         "penalty": [turn.penalty for turn in turns],
         "reward_model": list(scores),
+        # k3, for its mean over drawn tokens is never below 0, as a KL is.
         "reference_kl": [
-            own - ref for one in lessons for own, ref in zip(one.turn.logprobs, one.reference, strict=True)
+            value
+            for one in lessons
+            for value in kl_estimate(torch.tensor(one.turn.logprobs), torch.tensor(one.reference), "k3").tolist()
         ],
         "reply_tokens": [float(len(turn.reply_tokens)) for turn in turns],
     }
