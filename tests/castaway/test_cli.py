@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -45,10 +44,8 @@ def built(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_help_names_every_command_at_once() -> None:
-    began = time.monotonic()
+def test_help_names_every_command() -> None:
     result = castaway("--help")
-    assert time.monotonic() - began < 3  # a fifth of a second where nothing else runs
     assert result.returncode == 0 and result.stderr == ""
     for command in ("params", "results", "chat", "episode", "task", "replay", "balance", "openenv", "play", "rules"):
         assert f"\n  {command} " in result.stdout
