@@ -24,7 +24,7 @@ def _living(observation: Observation) -> list[str]:
 
 
 class Poisoner:
-    """A traitor that gathers poison when nobody is near, gives it to one after the other, and then is a saboteur."""
+    """A traitor that breaks the ship when it can; else it fetches poison unseen and gives it to one after the other."""
 
     def __init__(self) -> None:
         """Nobody is poisoned yet."""
@@ -32,9 +32,12 @@ class Poisoner:
         self._poisoned: set[str] = set()
 
     def __call__(self, observation: Observation) -> Decision:
-        """Poison who is beside, follow who is not, fetch poison, or break the ship."""
+        """Break the ship, poison who is beside, follow who is not, or fetch poison."""
         if not observation.phase.work:
             return self._saboteur(observation)
+        strike = self._saboteur(observation)
+        if strike.action.verb == "SABOTAGE":
+            return strike
         healthy = [m for m in observation.mates if m.status == "alive" and m.name not in self._poisoned]
         if len(self._poisoned) >= observation.scenario.least_alive or not healthy:
             return self._saboteur(observation)
