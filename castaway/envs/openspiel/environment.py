@@ -229,6 +229,12 @@ def compare(params: OpenSpielParams, played: Mapping[str, Sequence[Played]]) -> 
     return comparison({**played, **others}, EVALUATION_SEATS[0])
 
 
+def charts(metrics: Mapping[str, Any]) -> dict[str, tuple[Mapping[str, Any], str]]:
+    """How often each player has success in each game, a chart for each kind of opponents."""
+    prefixes = {seat: "" if seat == EVALUATION_SEATS[0] else f"{seat}_" for seat in EVALUATION_SEATS}
+    return {f"games_{seat}.svg": (metrics["games"], f"{prefix}success_rate") for seat, prefix in prefixes.items()}
+
+
 def expert(prompt: Prompt) -> Reply:
     """What a competent player answers."""
     action = str(best_move(prompt.observation) + 1)
@@ -251,6 +257,7 @@ __all__ = [
     "EVALUATION_SEATS",
     "SCRIPTED_SEAT",
     "OpenSpielEnvironment",
+    "charts",
     "compare",
     "curriculum",
     "demonstrator",
