@@ -189,7 +189,7 @@ def _answers(prompts: Sequence[Prompt], speaker: Speaker, rival: Speaker | None)
 def _judged(asked: Sequence[tuple[TextEnvironment, Attempt]], judge: Judge) -> Callable[[], list[Verdict]]:
     """Waits for the judge's verdicts; nobody judges a rival's attempts."""
     own = [(environment, attempt) for environment, attempt in asked if not attempt.prompt.rival]
-    wait = judge(own) if own else list
+    wait: Callable[[], list[Verdict]] = judge(own) if own else list
 
     def verdicts() -> list[Verdict]:
         found = iter(wait())

@@ -123,7 +123,8 @@ def test_what_a_pool_draws_is_decided_by_seed_and_step_and_survives_a_checkpoint
     other.load_state(saved["pool"])
     drawn = []
     for step in range(12):
-        pool.draw(step), other.draw(step)
+        pool.draw(step)
+        other.draw(step)
         drawn.append(adapter(pool._frozen))
         assert same(drawn[-1], adapter(other._frozen))
         assert any(same(drawn[-1], member) for member in pool.state())
