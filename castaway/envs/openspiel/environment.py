@@ -129,7 +129,7 @@ class OpenSpielEnvironment(TextEnvironment):
         self._state.apply_action(number)
         self._moves += agent == PLAYER
         self._advance()
-        if self.done and not self._moves:
+        if self._state.is_terminal() and not self._moves:
             self._deal()
         return self._pay()
 
