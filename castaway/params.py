@@ -140,6 +140,15 @@ class ReplayParams(Section):
     """Successes in a row after which an episode is not played again."""
 
 
+class SelfPlayParams(Section):
+    """Earlier policies of the student, which play the others in self-play."""
+
+    size: PositiveInteger
+    """At most so many are kept; the oldest makes room. The first one is the SFT policy."""
+    interval: PositiveInteger
+    """Steps after which the student's policy of that moment joins them."""
+
+
 class PpoParams(Section):
     """PPO on whole episodes, with a correction-SFT pass now and then."""
 
@@ -161,6 +170,8 @@ class PpoParams(Section):
     drawn from the weights of one update before."""
     replay: ReplayParams
     """How failed episodes come back."""
+    self_play: SelfPlayParams
+    """Who plays the others where a stage names the opponent `self`."""
     traitor_share: Fraction
     """Share of the episodes in which the policy plays the traitor against a scripted crew."""
     epochs: PositiveInteger

@@ -23,7 +23,8 @@ class OpenSpielStageParams(Section):
     games: Annotated[list[str], Field(min_length=1)]
     """A game with one of its variants, `connect_four 4x5`, or with all of them, `connect_four`."""
     opponents: Annotated[list[str], Field(min_length=1)]
-    """Whom they are played against, in turn: `random`, or `mcts-N`, a tree search of N simulations a move."""
+    """Whom they are played against, in turn: `random`; `mcts-N`, a tree search of N simulations a move; or `self`, an
+    earlier policy of the student (`ppo.self_play`)."""
     threshold: Fraction
     """Share of successes from which the next stage is played."""
     floor: Fraction
@@ -34,8 +35,8 @@ class OpenSpielStageParams(Section):
     @model_validator(mode="after")
     def _sensible(self) -> OpenSpielStageParams:
         for name in self.opponents:
-            if not re.fullmatch(r"random|mcts-([2-9]|[1-9]\d+)", name):
-                raise ValueError(f"opponents is {name!r}, expected random, or mcts-N with 2 simulations or more")
+            if not re.fullmatch(r"random|self|mcts-([2-9]|[1-9]\d+)", name):
+                raise ValueError(f"opponents is {name!r}, expected random, self, or mcts-N with 2 simulations or more")
         if self.floor > self.threshold:
             raise ValueError(f"floor is {self.floor}, expected at most the threshold ({self.threshold})")
         return self

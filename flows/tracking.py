@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -210,11 +210,17 @@ class StageRun:
         if self._declared.name in MODEL_STAGES:
             self._log_model(tags)
         if self._declared.name == "evaluate":
-            self._log_replays()
+            folders = [self._declared.root / out for out in self._declared.outs]
+            self._log_charts(folders)
+            self._log_replays(folders)
 
-    def _log_replays(self) -> None:
+    def _log_charts(self, folders: Sequence[Path]) -> None:
+        """The pictures that an evaluation has drawn."""
+        for path in sorted(path for folder in folders for path in folder.glob("*.svg")):
+            self._mlflow.log_text(self.run_id, path.read_text("utf-8"), f"charts/{path.name}")
+
+    def _log_replays(self, folders: Sequence[Path]) -> None:
         """Pages to watch, of the first episodes that were saved."""
-        folders = [self._declared.root / out for out in self._declared.outs]
         found = [path for folder in folders for path in folder.glob("*/*.jsonl")]
         found.sort(key=lambda path: (path.parent.name != "final", path.parent.name, len(path.stem), path.stem))
         for path in found[:REPLAYS]:

@@ -9,7 +9,7 @@ once more, and the reward model chooses among several of its replies.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -31,53 +31,76 @@ from castaway.rl.trajectory import Episode, Turn
 from castaway.statistics import clustered_mean, proportion
 from stages.context import Context
 
+POLICIES: dict[str, tuple[str, ...]] = {
+    "base": (),
+    "sft": ("sft",),
+    "ppo": ("sft", "ppo"),
+    "final": ("sft", "correction_sft"),
+}
+"""The stages whose adapters a policy is the base model with."""
+
 
 def run(context: Context) -> dict[str, Any]:
     """Play, count, save episodes."""
-    params = context.params.evaluate
     seed_everything(context.params.seed, context.params.threads)
-    base, sft, ppo, final = (context.folder(stage) for stage in ("base", "sft", "ppo", "correction_sft"))
-    policies: dict[str, list[Path]] = {"base": [], "sft": [sft], "ppo": [sft, ppo], "final": [sft, final]}
-    seats = task_module(context.task).EVALUATION_SEATS
-    counts = {seat: params.episodes if seat == seats[0] else params.traitor_episodes for seat in seats}
-    # A seed plays held-out episodes of its own: that several seeds agree is not the luck of the same 300.
-    trained = task_module(context.task).training_ids(getattr(context.params, context.task))
-    kin = ids_in_a_row(trained, block_of(context.params.seed), max(counts.values()))
-    tasks = [(HELD_OUT_START + task_id, seat) for seat in seats for task_id in kin[: counts[seat]]]
+    tasks, seats = _tasks(context), task_module(context.task).EVALUATION_SEATS
     metrics: dict[str, Any] = {}
     played: dict[str, list[Played]] = {}
-    rounds = len(policies) * (1 if params.best_of == 1 else 2) + 1
+    rounds = len(POLICIES) * (1 if context.params.evaluate.best_of == 1 else 2) + 1
     with tqdm(total=rounds * len(tasks), desc="evaluate", unit="episode") as bar:
-
-        def play(name: str, speaker: Speaker) -> None:
-            episodes = play_episodes(
-                lambda: make_environment(context.params, context.task),
-                tasks,
-                speaker,
-                teacher=None,
-                parallel=128,
-                keep_snapshots=params.replays,
-                on_finished=lambda _: bar.update(),
-            )
+        for name, speaker in _players(context):
+            episodes = _play(context, tasks, speaker, bar)
             metrics[name] = {**_figures(episodes, seats), **_own_figures(context, episodes, seats[0])}
             played[name] = [_played(episode) for episode in episodes]
-            for episode in episodes[: params.replays]:
+            for episode in episodes[: context.params.evaluate.replays]:
                 path = context.output / name / f"{episode.task_id}.jsonl"
                 write_episode(path, episode.task_id, episode.seat, episode.outcome, episode.snapshots)
-
-        scorer = RewardScorer.load(context.folder("reward_model"), base, [sft], load_tokenizer(base))
-        for name, adapters in policies.items():
-            speaker = _speaker(context, base, adapters)
-            play(name, speaker)
-            if params.best_of > 1:
-                play(f"{name}_best_of_{params.best_of}", BestOf(speaker, scorer, params.best_of))
-        play("demonstrators", _demonstrators(context))
     for name, figures in _comparison(context, played).items():
         metrics[name] = {**metrics.get(name, {}), **figures}
-    for seat in seats if "games" in metrics else ():
-        chart = grouped_bars(metrics["games"], f"{_prefix(seat, seats)}success_rate")
-        (context.output / f"games_{seat}.svg").write_text(chart, "utf-8")
+    _draw(context, metrics)
     return metrics
+
+
+def _tasks(context: Context) -> list[tuple[int, str]]:
+    """Held-out ids and seats. A seed plays episodes of its own: that seeds agree is not the luck of the same 300."""
+    module, params = task_module(context.task), context.params.evaluate
+    seats = module.EVALUATION_SEATS
+    counts = {seat: params.episodes if seat == seats[0] else params.traitor_episodes for seat in seats}
+    trained = module.training_ids(getattr(context.params, context.task))
+    kin = ids_in_a_row(trained, block_of(context.params.seed), max(counts.values()))
+    return [(HELD_OUT_START + task_id, seat) for seat in seats for task_id in kin[: counts[seat]]]
+
+
+def _players(context: Context) -> Iterator[tuple[str, Speaker]]:
+    """Everybody by name, in the order in which they play; a policy is loaded when its turn comes."""
+    base, count = context.folder("base"), context.params.evaluate.best_of
+    reward_model, read_by = context.folder("reward_model"), [context.folder("sft")]
+    scorer = RewardScorer.load(reward_model, base, read_by, load_tokenizer(base))
+    for name, stages in POLICIES.items():
+        speaker = _speaker(context, base, [context.folder(stage) for stage in stages])
+        yield name, speaker
+        if count > 1:
+            yield f"{name}_best_of_{count}", BestOf(speaker, scorer, count)
+    yield "demonstrators", _demonstrators(context)
+
+
+def _play(context: Context, tasks: Sequence[tuple[int, str]], speaker: Speaker, bar: Any) -> list[Episode]:
+    return play_episodes(
+        lambda: make_environment(context.params, context.task),
+        tasks,
+        speaker,
+        teacher=None,
+        parallel=128,
+        keep_snapshots=context.params.evaluate.replays,
+        on_finished=lambda _: bar.update(),
+    )
+
+
+def _draw(context: Context, metrics: dict[str, Any]) -> None:
+    """The task's own charts, if it has any."""
+    module = task_module(context.task)
+    for name, (groups, figure) in (module.charts(metrics) if hasattr(module, "charts") else {}).items():
+        (context.output / name).write_text(grouped_bars(groups, figure), "utf-8")
 
 
 def _speaker(context: Context, base: Path, adapters: Sequence[Path]) -> ModelSpeaker:

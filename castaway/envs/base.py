@@ -26,6 +26,10 @@ evaluation; no training stage may draw one of those.
 **Seats.** An environment names what a caller can take (`seats`): a group of its agents, against some script or other.
 `reset(task_id, seat)` hands the agents of that seat to the caller and plays all others itself.
 
+**Self-play.** An environment may have the seat `self` (`SELF_PLAY`). In it the environment plays nobody: the others are
+prompted too, in turns of their own or beside the agents of the seat, and their prompts are marked (`Prompt.rival`).
+Training lets an earlier policy of the learner's own answer those, and learns nothing from them.
+
 **Stages.** A task's curriculum is a tuple of `Stage`s, easy ones first; a task that has none has one stage.
 
 **Randomness** comes from the task id only; **time** does not exist; nothing is printed.
@@ -40,6 +44,9 @@ from typing import Any, Literal, Protocol
 
 HELD_OUT_START = 1_000_000_000
 """The first task id that no training stage can draw."""
+
+SELF_PLAY = "self"
+"""The seat in which the caller plays the others as well."""
 
 RefusalKind = Literal["form", "verb", "role", "phase", "situation", "energy"]
 """What is wrong: misspelt arguments, an unknown verb, not for this role, not now, not here, no strength left."""
@@ -67,6 +74,8 @@ class Prompt:
     """What a language model is shown."""
     observation: Any
     """The structure that the messages are rendered from: all that the agent knows, and nothing else."""
+    rival: bool = False
+    """Whether the agent is one of the others in self-play: nobody learns from its turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +167,7 @@ class TextEnvironment(ABC):
 
     @abstractmethod
     def prompts(self) -> tuple[Prompt, ...]:
-        """Who must speak now: at least one agent of the seat until `done`, then none."""
+        """Who must speak now: at least one agent of the seat, or of the others in self-play; after `done` none."""
 
     @abstractmethod
     def step(self, actions: Mapping[str, str]) -> dict[str, float]:

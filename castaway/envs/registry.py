@@ -20,6 +20,8 @@ It may offer:
 - `report(outcomes, truncated)`: further figures of evaluation in the main seat;
 - `compare(section, played)`: further figures of evaluation, to be added to those of each policy by its name, and by
   other names for themselves, from what became of the same episodes under each policy;
+- `charts(metrics)`: bar charts of the figures of evaluation, by the files' names, as groups of bars and the figure that
+  they show (`castaway.bars`);
 - `chat_messages(line)`, a prompt for what somebody typed, and `chat_remark(messages, answer)` on what was answered.
 """
 

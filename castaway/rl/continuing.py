@@ -38,9 +38,11 @@ class ContinuingRollout:
         speaker: Speaker,
         teacher: Teacher,
         tables: int,
+        rival: Speaker | None = None,
     ) -> None:
-        """Play at so many tables; `draw` gives the next task id and seat."""
+        """Play at so many tables; `draw` gives the next task id and seat, and in self-play `rival` is the others."""
         self._make, self._draw, self._speaker, self._teacher = make, draw, speaker, teacher
+        self._rival = rival
         self._count = tables
         self._tables: list[Table] = []
         self._learned: list[dict[str, int]] = []
@@ -53,7 +55,7 @@ class ContinuingRollout:
             self._tables.append(self._next(self._make()))
             self._learned.append({})
         while _turns(harvest.trajectories) + sum(map(self._waiting, range(self._count))) < turns:
-            play_round(dict(enumerate(self._tables)), self._speaker, self._teacher)
+            play_round(dict(enumerate(self._tables)), self._speaker, self._rival, self._teacher)
             for number, table in enumerate(self._tables):
                 if table.environment.done:
                     harvest.trajectories += self._complete(number, ended=True)

@@ -2,7 +2,8 @@
 
 One step:
 
-1. Rollout: the policy plays whole episodes on training ids; the teacher judges every reply.
+1. Rollout: the policy plays whole episodes on training ids, in self-play against an earlier one; the teacher judges
+   every reply of its own.
 2. Scores: the reference policy (adapter off) and the reward model read every turn once.
 3. Advantages: environment, penalty, reward model and KL as token rewards; dual-discount GAE.
 4. Update: a few epochs of minibatches with the clipped losses.
@@ -18,7 +19,7 @@ from typing import Any, TypeVar
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from castaway.envs.base import Outcome, TextEnvironment
+from castaway.envs.base import SELF_PLAY, Outcome, TextEnvironment
 from castaway.models.scorer import Scorer
 from castaway.params import PpoParams
 from castaway.rl.actor_critic import ActorCritic
@@ -29,6 +30,7 @@ from castaway.rl.kl import KlCoefficient, kl_estimate
 from castaway.rl.ranks import Ranks
 from castaway.rl.rewards import Lesson, make_lessons
 from castaway.rl.rollout import play_episodes
+from castaway.rl.self_play import FrozenPool
 from castaway.rl.speaker import ModelSpeaker, Sampler
 from castaway.rl.tasks import TaskSource
 from castaway.rl.trajectory import Episode, Trajectory, Turn
@@ -87,13 +89,18 @@ class PpoTrainer:
             limits = (params.temperature, params.max_new_tokens)
             settings = (*limits, self.generators[0], params.tokens_per_pass, params.ahead)
             self._sampler = ModelSpeaker(actor, tokenizer, *settings)
+        stages = source.curriculum.stages
+        plays_itself = any(SELF_PLAY in stage.seats for stage in stages)
+        self._rival = FrozenPool(actor, tokenizer, params, self.generators[0], seed) if plays_itself else None
         self._update = PolicyUpdate(actor, params, self.generators[1], self.ranks)
         tables = len(self.ranks.share(range(params.episodes_per_step)))
-        self._continuing = ContinuingRollout(make, self._draw_mine, self._sampler, teacher, tables)
+        self._continuing = ContinuingRollout(make, self._draw_mine, self._sampler, teacher, tables, self._rival)
 
     def step(self) -> dict[str, float]:
         """One step; returns its metrics, which are those of all processes."""
         self._sampler.refresh()
+        if self._rival:
+            self._rival.draw(self.step_number)
         harvest = self._ready or self._rollout()
         # Before the next rollout is drawn, which may be played meanwhile.
         self._report(harvest.finished)
@@ -121,6 +128,8 @@ class PpoTrainer:
         if self.step_number % self.params.sft_interval == 0 and len(self.fresh) >= self.params.sft_minimum:
             losses["sft_loss"] = self._update.imitate([correction_tokens(self._tokenizer, c) for c in self.fresh])
             self.fresh = []
+        if self._rival:
+            self._rival.collect(self.step_number)
         return {**summary, **losses, "corrections": float(corrected)}
 
     def state(self) -> dict[str, Any]:
@@ -137,6 +146,7 @@ class PpoTrainer:
             "fresh": list(self.fresh),
             "ready": self.ranks.gather(self._ready),
             "agreement": copy.deepcopy(self.agreement),
+            "pool": self._rival.state() if self._rival else [],
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -157,6 +167,8 @@ class PpoTrainer:
         self.corrections, self.fresh = list(state["corrections"]), list(state["fresh"])
         self.agreement = copy.deepcopy(state["agreement"])
         self._ready = state["ready"][self.ranks.rank]
+        if self._rival:
+            self._rival.load_state(state["pool"])
 
     def _trained(self) -> list[tuple[str, torch.nn.Parameter]]:
         return [(name, weight) for name, weight in self.actor.named_parameters() if weight.requires_grad]
@@ -177,8 +189,10 @@ class PpoTrainer:
         if self.params.turns_per_step is not None:
             return self._continuing.play(-(-self.params.turns_per_step // self.ranks.count))
         tasks = self.ranks.share([self.source.draw() for _ in range(self.params.episodes_per_step)])
-        lanes = self.params.lanes
-        episodes = play_episodes(self._make, tasks, self._sampler, self._teacher, parallel=len(tasks), lanes=lanes)
+        lanes, rival = self.params.lanes, self._rival
+        episodes = play_episodes(
+            self._make, tasks, self._sampler, self._teacher, parallel=len(tasks), lanes=lanes, rival=rival
+        )
         return Harvest([trajectory for episode in episodes for trajectory in episode.trajectories], episodes)
 
     def _numbers(self, harvest: Harvest) -> list[int]:

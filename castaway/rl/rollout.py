@@ -1,6 +1,8 @@
 """Playing many episodes side by side: all speakers of all episodes answer in one batch.
 
 Without a teacher what is not a legal action counts as the environment's idle action; with one, its verdict is executed.
+In self-play the others' prompts go to a second speaker, all of a round in one batch as well; no teacher helps them, and
+their turns are executed and forgotten.
 """
 
 from __future__ import annotations
@@ -46,6 +48,8 @@ class Table:
     def play(self, prompts: Sequence[Prompt], answers: Sequence[Answer], verdicts: Sequence[Verdict]) -> None:
         """Execute one round and write it down."""
         for prompt, answer, verdict in zip(prompts, answers, verdicts, strict=True):
+            if prompt.rival:
+                continue
             trajectory = self.trajectories.setdefault(prompt.agent, Trajectory(self.task_id, prompt.agent, prompt.role))
             trajectory.turns.append(
                 Turn(
@@ -86,6 +90,7 @@ def play_episodes(
     parallel: int = 64,
     lanes: int = 1,
     keep_snapshots: int = 0,
+    rival: Speaker | None = None,
     on_finished: Callable[[Episode], None] = lambda episode: None,
 ) -> list[Episode]:
     """Play an episode for each (task id, seat).
@@ -98,6 +103,7 @@ def play_episodes(
         parallel: episodes in progress at one time; finished ones are replaced from `tasks`.
         lanes: groups of them; while the teacher judges one, the speaker answers for another.
         keep_snapshots: the first so many tasks keep their moments for a replay.
+        rival: answers for the others in self-play; without one, `speaker` does.
         on_finished: told of each finished episode.
 
     Returns:
@@ -124,14 +130,14 @@ def play_episodes(
                     number, (task_id, seat) = waiting.pop()
                     tables[number] = Table(free[lane].pop(), task_id, seat)
                     tables[number].environment.reset(task_id, seat)
-                begun[lane] = begin_round(tables, speaker, judge) if tables else None
+                begun[lane] = begin_round(tables, speaker, rival, judge) if tables else None
     return [finished[number] for number in range(len(tasks))]
 
 
-def play_round(playing: dict[int, Table], speaker: Speaker, teacher: Teacher) -> None:
+def play_round(playing: dict[int, Table], speaker: Speaker, rival: Speaker | None, teacher: Teacher) -> None:
     """Everybody who must speak does so once."""
     with judging(teacher, lanes=1) as judge:
-        begin_round(playing, speaker, judge).end(keep=0)
+        begin_round(playing, speaker, rival, judge).end(keep=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,14 +167,35 @@ Judge = Callable[[Sequence[tuple[TextEnvironment, Attempt]]], Callable[[], list[
 """Is handed attempts with their games, and hands back what waits for the verdicts."""
 
 
-def begin_round(playing: dict[int, Table], speaker: Speaker, judge: Judge) -> Round:
+def begin_round(playing: dict[int, Table], speaker: Speaker, rival: Speaker | None, judge: Judge) -> Round:
     """Everybody who must speak does so once, and the judge begins."""
     spoken = [(number, table, table.environment.prompts()) for number, table in sorted(playing.items())]
-    answers = speaker([prompt for _, _, prompts in spoken for prompt in prompts])
     asked = [(table.environment, prompt) for _, table, prompts in spoken for prompt in prompts]
+    answers = _answers([prompt for _, prompt in asked], speaker, rival)
     attempts = [Attempt(prompt, answer.text) for (_, prompt), answer in zip(asked, answers, strict=True)]
     games = [environment for environment, _ in asked]
-    return Round(spoken, answers, attempts, judge(list(zip(games, attempts, strict=True))))
+    return Round(spoken, answers, attempts, _judged(list(zip(games, attempts, strict=True)), judge))
+
+
+def _answers(prompts: Sequence[Prompt], speaker: Speaker, rival: Speaker | None) -> list[Answer]:
+    """One for each prompt: those of rivals by `rival`, if there is one."""
+    if rival is None:
+        return speaker(prompts)
+    own, others = ([prompt for prompt in prompts if prompt.rival is side] for side in (False, True))
+    said = {False: iter(speaker(own) if own else ()), True: iter(rival(others) if others else ())}
+    return [next(said[prompt.rival]) for prompt in prompts]
+
+
+def _judged(asked: Sequence[tuple[TextEnvironment, Attempt]], judge: Judge) -> Callable[[], list[Verdict]]:
+    """Waits for the judge's verdicts; nobody judges a rival's attempts."""
+    own = [(environment, attempt) for environment, attempt in asked if not attempt.prompt.rival]
+    wait: Callable[[], list[Verdict]] = judge(own) if own else list
+
+    def verdicts() -> list[Verdict]:
+        found = iter(wait())
+        return [_as_it_stands(*pair) if pair[1].prompt.rival else next(found) for pair in asked]
+
+    return verdicts
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import pytest
 from dvc.repo import Repo
 from ruamel.yaml import YAML
 
+from castaway.envs.registry import TASKS
 from flows import closure
 from flows.declared import Declared
 from flows.hardware import KINDS
@@ -137,5 +138,6 @@ def test_a_stage_is_pinned_and_bounded_in_time(name: str) -> None:
 def test_plots_draw_what_is_declared() -> None:
     curves = {out.def_path for address in ADDRESSES for out in stage(address).outs if out.plot}
     drawn = {path for plot in RAW["plots"] for definition in plot.values() for path in definition["y"]}
-    assert drawn <= curves
+    declared = {path for name in NAMES for out in body(name).get("plots", []) for path in out}
+    assert drawn <= {path.replace("${item}", task) for path in declared for task in TASKS}
     assert all(Path(path).suffix == ".json" for path in curves), "DVC cannot draw any other file of these"

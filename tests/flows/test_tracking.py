@@ -129,6 +129,7 @@ def test_an_evaluation_can_be_watched(
         path = folder / f"{name}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("".join(json.dumps(row) + "\n" for row in played(3, "crew", {})), encoding="utf-8")
+    (folder / "games_random.svg").write_text("<svg/>", encoding="utf-8")
     (folder / "final/8.jsonl").write_text('{"task_id": 8}\n', encoding="utf-8")  # of another game
     run = tracking.StageRun(stage, {})
     run.succeed({}, {})
@@ -136,6 +137,7 @@ def test_an_evaluation_can_be_watched(
     client = MlflowClient(store)
     pages = [one.path for one in client.list_artifacts(str(run.run_id), "replays")]
     assert pages == ["replays/final-10.html", "replays/final-9.html"]
+    assert [one.path for one in client.list_artifacts(str(run.run_id), "charts")] == ["charts/games_random.svg"]
     page = client.download_artifacts(str(run.run_id), pages[0], str(tmp_path))
     assert "MAROONED, skiff, episode 3" in Path(page).read_text("utf-8")
     assert client.get_run(str(run.run_id)).info.status == "FINISHED"

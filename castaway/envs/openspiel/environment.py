@@ -1,8 +1,9 @@
 """Twenty games of OpenSpiel as one text environment.
 
-- Agents: one, `player`. The task id says which game it plays, at which of the game's own places, and with which seeds;
-  see `castaway.envs.openspiel.ids`.
-- Seats: what the opponents are, `random` or `mcts-N` for a tree search with N simulations; they move within `step`.
+- Agents: `player`. The task id says which game it plays, at which of the game's own places, and with which seeds; see
+  `castaway.envs.openspiel.ids`.
+- Seats: what the opponents are, `random` or `mcts-N` for a tree search with N simulations; they move within `step`. In
+  the seat `self` they are agents too, `rival 1` being the next after the player, and prompted when they are to move.
 - Prompts: the game's rules on a line, the state as the player may see it, and a menu of numbered moves.
 - Actions: the number of a move; `0`, the idle one, draws it by lot. See `castaway.envs.openspiel.menu`.
 - Reward: the game's result from 0 to 1, when the game ends and not before; a draw pays one half.
@@ -17,7 +18,7 @@ from random import Random
 from typing import Any
 
 from castaway.chat import Reply
-from castaway.envs.base import Outcome, Played, Prompt, Stage, TextEnvironment
+from castaway.envs.base import SELF_PLAY, Outcome, Played, Prompt, Stage, TextEnvironment
 from castaway.envs.openspiel.comparison import CEILING, FLOOR, comparison
 from castaway.envs.openspiel.expert import best_move
 from castaway.envs.openspiel.games import largest_return, load_variant
@@ -38,13 +39,13 @@ EVALUATION_SEATS = ("random", "mcts-10", "mcts-50")
 """The first is the one that `success_rate` speaks of."""
 
 PLAYER = "player"
+RIVALS = ("rival 1", "rival 2", "rival 3")
 
 
 class OpenSpielEnvironment(TextEnvironment):
     """One game at a time; see the module."""
 
     name = "openspiel"
-    agents = (PLAYER,)
     idle = BY_LOT
 
     def __init__(self, seats: Sequence[str] = ("random",), rendering: Rendering = "full") -> None:
@@ -52,74 +53,95 @@ class OpenSpielEnvironment(TextEnvironment):
         self._rendering = rendering
         self.rules = MenuRules()
         self.seats = tuple(seats)
-        self._described = {seat: opponent_named(seat) for seat in seats}
+        self.agents = (PLAYER, *RIVALS) if SELF_PLAY in seats else (PLAYER,)
+        self._described = {seat: opponent_named(seat) for seat in seats if seat != SELF_PLAY}
 
     def reset(self, task_id: int, seat: str) -> None:
         """Start the game of `task_id`."""
         if task_id < 0 or seat not in self.seats:
             raise ValueError(f"there is no episode {task_id} with seat {seat!r}; seats are {', '.join(self.seats)}")
-        self._description, self._seat = self._described[seat], seat
+        self._seat = seat
         self._lot = Random(f"lot {task_id}")
         self._episode = episode_of(task_id)
         self._loaded = load_variant(self._episode.played, self._episode.variant)
-        for attempt in count():
-            self._deal(attempt)
+        self._attempts = count()
+        self._deal()
+
+    def _deal(self) -> None:
+        """A new game, up to the first move of an agent; one that ends before that is dealt again."""
+        self._moves = 0
+        for attempt in self._attempts:
+            self._chance = Random(f"{self._episode.chance_seed} {attempt}")
+            self._opponents = self._scripted(Random(f"{self._episode.opponent_seed} {attempt}"))
+            self._state = self._loaded.new_initial_state()
+            self._advance()
             if not self.done:
                 return
 
-    def _deal(self, attempt: int) -> None:
-        """A new game, up to the player's first move or, if that never comes, to the end."""
-        episode = self._episode
-        self._chance = Random(f"{episode.chance_seed} {attempt}")
-        random = Random(f"{episode.opponent_seed} {attempt}")
-        self._opponents: dict[int, Opponent] = {
-            number: make_opponent(self._description, self._loaded, random)
-            for number in range(self._loaded.num_players())
-            if number != episode.seat
-        }
-        self._state = self._loaded.new_initial_state()
-        self._moves = 0
-        self._advance()
+    def _scripted(self, random: Random) -> dict[int, Opponent]:
+        """The opponents that move within `step`, by their places in the game: in self-play nobody."""
+        if self._seat == SELF_PLAY:
+            return {}
+        places = [place for place in range(self._loaded.num_players()) if place != self._episode.seat]
+        return {place: make_opponent(self._described[self._seat], self._loaded, random) for place in places}
 
     def _advance(self) -> None:
-        """Chance and the opponents, until the player is to move or the game is over."""
+        """Chance and the scripted opponents, until an agent is to move or the game is over."""
         state = self._state
-        while not state.is_terminal() and state.current_player() != self._episode.seat:
+        while not state.is_terminal():
             if state.is_chance_node():
                 numbers, weights = zip(*state.chance_outcomes(), strict=True)
                 state.apply_action(self._chance.choices(numbers, weights)[0])
-            else:
+            elif state.current_player() in self._opponents:
                 state.apply_action(self._opponents[state.current_player()](state))
+            else:
+                return
 
     def prompts(self) -> tuple[Prompt, ...]:
-        """The player, until the game is over."""
+        """The player, or in self-play whoever is to move, until the game is over."""
         if self.done:
             return ()
         observation = self._observation()
-        return (Prompt(PLAYER, PLAYER, messages(observation), observation),)
+        agent = self._agent(observation.seat)
+        role = PLAYER if agent == PLAYER else "rival"
+        return (Prompt(agent, role, messages(observation), observation, rival=agent != PLAYER),)
+
+    def _agent(self, place: int) -> str:
+        """Who sits at a place in the game: the rivals are counted from the player on."""
+        return (PLAYER, *RIVALS)[(place - self._episode.seat) % self._loaded.num_players()]
 
     def _observation(self) -> Observation:
-        episode = self._episode
-        return observe(episode.played, episode.variant, episode.seat, self._state, self._rendering)
+        """What the one who is to move knows."""
+        episode, place = self._episode, self._state.current_player()
+        return observe(episode.played, episode.variant, place, self._state, self._rendering)
 
     def step(self, actions: Mapping[str, str]) -> dict[str, float]:
-        """Make the player's move, and play on to its next one."""
+        """Make the move that an agent is to make, and play on to the next one."""
         if self.done:
             raise ValueError("the episode is over: reset before the next step")
         observation = self._observation()
-        typed = actions.get(PLAYER, self.idle)
+        agent = self._agent(observation.seat)
+        typed = actions.get(agent, self.idle)
         if typed == self.idle or self.rules.refusal(observation, typed) is not None:
             number = self._lot.choice(observation.numbers)
         else:
             number = observation.numbers[int(typed) - 1]
         self._state.apply_action(number)
-        self._moves += 1
+        self._moves += agent == PLAYER
         self._advance()
-        return {PLAYER: self._result() if self.done else 0.0}
+        if self._state.is_terminal() and not self._moves:
+            self._deal()
+        return self._pay()
 
-    def _result(self) -> float:
+    def _pay(self) -> dict[str, float]:
+        """Its result to each agent that sits in the game when that is over, else nothing."""
+        places = range(self._loaded.num_players()) if self.done else ()
+        results = {self._agent(place): self._result(place) for place in places}
+        return {agent: results.get(agent, 0.0) for agent in self.agents}
+
+    def _result(self, place: int) -> float:
         most = largest_return(self._loaded)
-        return self._episode.played.result(self._state.returns(), self._episode.seat, most)
+        return self._episode.played.result(self._state.returns(), place, most)
 
     def play_out(self, name: str) -> Played:
         """Let an opponent of that name, `random` or `mcts-N`, play the episode to its end in the player's place."""
@@ -137,7 +159,7 @@ class OpenSpielEnvironment(TextEnvironment):
     def outcome(self) -> Outcome:
         """Success is the game's own aim."""
         episode, returns = self._episode, self._state.returns()
-        success, result = episode.played.success(returns, episode.seat), self._result()
+        success, result = episode.played.success(returns, episode.seat), self._result(episode.seat)
         ending = "won" if success else "drawn" if result == 0.5 else "not won"
         details = {"score": result, "return": float(returns[episode.seat]), "length": float(self._moves)}
         return Outcome(success, f"{episode.played.name} {ending}", details)
@@ -207,6 +229,12 @@ def compare(params: OpenSpielParams, played: Mapping[str, Sequence[Played]]) -> 
     return comparison({**played, **others}, EVALUATION_SEATS[0])
 
 
+def charts(metrics: Mapping[str, Any]) -> dict[str, tuple[Mapping[str, Any], str]]:
+    """How often each player has success in each game, a chart for each kind of opponents."""
+    prefixes = {seat: "" if seat == EVALUATION_SEATS[0] else f"{seat}_" for seat in EVALUATION_SEATS}
+    return {f"games_{seat}.svg": (metrics["games"], f"{prefix}success_rate") for seat, prefix in prefixes.items()}
+
+
 def expert(prompt: Prompt) -> Reply:
     """What a competent player answers."""
     action = str(best_move(prompt.observation) + 1)
@@ -229,6 +257,7 @@ __all__ = [
     "EVALUATION_SEATS",
     "SCRIPTED_SEAT",
     "OpenSpielEnvironment",
+    "charts",
     "compare",
     "curriculum",
     "demonstrator",

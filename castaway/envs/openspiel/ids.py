@@ -112,7 +112,7 @@ def explained(episode: Episode) -> str:
         "parameters": ", ".join(f"{name}={value}" for name, value in variant.parameters.items()) or "the game's own",
         "seat": f"{game.side(episode.seat)} ({episode.seat} of {seats}, counted from 0)",
         "chance": f"seed {episode.chance}",
-        "opponents": f"seed {episode.opponent}; what they are, the seat of the episode says: random or mcts-N",
+        "opponents": f"seed {episode.opponent}; what they are, the seat of the episode says: random, mcts-N or self",
         "base rate": f"{100 * variant.base_rate:.1f} % success for a random player among random ones",
     }
     return "\n".join(f"{name + ':':12}{text}" for name, text in lines.items())

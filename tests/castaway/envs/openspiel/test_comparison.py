@@ -6,7 +6,7 @@ import pytest
 
 from castaway.envs.base import HELD_OUT_START, Outcome, Played, ids_in_a_row
 from castaway.envs.openspiel.comparison import CEILING, FLOOR, comparison
-from castaway.envs.openspiel.environment import OpenSpielEnvironment, compare, training_ids
+from castaway.envs.openspiel.environment import OpenSpielEnvironment, charts, compare, training_ids
 from castaway.envs.openspiel.ids import episode_of
 from castaway.params import load_params
 
@@ -70,3 +70,11 @@ def test_the_others_play_the_same_held_out_episodes_the_same_way() -> None:
     found = compare(PARAMS, {"weak": weak})
     assert found == compare(PARAMS, {"weak": weak})
     assert found[CEILING]["success_rate"] > found["random"]["success_rate"]
+
+
+def test_every_kind_of_opponents_has_a_chart_of_its_own() -> None:
+    assert charts({"games": {"nim": {}}}) == {
+        "games_random.svg": ({"nim": {}}, "success_rate"),
+        "games_mcts-10.svg": ({"nim": {}}, "mcts-10_success_rate"),
+        "games_mcts-50.svg": ({"nim": {}}, "mcts-50_success_rate"),
+    }

@@ -68,6 +68,42 @@ def test_every_game_keeps_the_contract_against_a_search(game: int) -> None:
     check_environment(lambda: OpenSpielEnvironment(("mcts-4",)), [game])
 
 
+@pytest.mark.parametrize("game", range(len(GAMES)))
+def test_every_game_keeps_the_contract_in_self_play(game: int) -> None:
+    check_environment(lambda: OpenSpielEnvironment(("self",)), range(game, game + 2 * len(GAMES), len(GAMES)))
+
+
+@pytest.mark.parametrize("game", BOARDS)
+def test_in_self_play_everybody_who_is_to_move_is_prompted_and_the_player_always_moves(game: tuple[int, int]) -> None:
+    environment, random = OpenSpielEnvironment(("random", "self")), Random(7)
+    seats = player_count(GAMES[game[0]], game[1])
+    assert seats <= 4
+    for number in range(6):
+        environment.reset(task_id_of(Episode(*game, number % seats, number, number)), "self")
+        moved = 0
+        while not environment.done:
+            (prompt,) = environment.prompts()
+            place = (prompt.observation.seat - number % seats) % seats
+            assert prompt.agent == (f"rival {place}" if place else "player") and prompt.rival == (place > 0)
+            moved += not prompt.rival
+            typed = random.choice(environment.rules.legal_actions(prompt.observation))
+            paid = environment.step({prompt.agent: typed})
+        outcome = environment.outcome()
+        assert moved > 0 and moved >= outcome.details["length"] > 0
+        assert paid["player"] == outcome.details["score"]
+        assert all(paid[f"rival {place}"] == 0.0 for place in range(seats, 4))
+
+
+def test_self_play_changes_no_other_seat() -> None:
+    plain, both = OpenSpielEnvironment(), OpenSpielEnvironment(("random", "self"))
+    for task_id in range(20):
+        first, second = json.loads(record(plain, task_id, 1)), json.loads(record(both, task_id, 1))
+        for paid in second[2:-3:4]:
+            for place in (1, 2, 3):
+                del paid[f"rival {place}"]
+        assert first == second
+
+
 def test_pay_comes_at_the_end_and_is_the_score() -> None:
     environment = OpenSpielEnvironment()
     for task_id in range(200):
