@@ -18,46 +18,66 @@ from typing import Any
 
 from benchmarks.seeds import ROOT, environment, require_commit, run, status_of
 from castaway.errors import CastawayError
+from castaway.params import load_params
 
-VARIANTS: dict[str, dict[str, float]] = {
-    "as shipped": {},
-    "per-turn bandit": {"ppo.gamma_turn": 0.0},
-    "without process reward": {"ppo.penalty_weight": 0.0},
-    "without SFT passes": {"ppo.sft_interval": 1_000_000},
-    "without reward model": {"ppo.reward_model_weight": 0.0},
+AS_SHIPPED = "as shipped"
+VARIANTS: dict[str, dict[str, dict[str, float | bool]]] = {
+    "marooned": {
+        AS_SHIPPED: {},
+        "per-turn bandit": {"gamma_turn": 0.0},
+        "without process reward": {"penalty_weight": 0.0},
+        "without SFT passes": {"sft_interval": 1_000_000},
+        "without reward model": {"reward_model_weight": 0.0},
+    },
+    "openspiel": {
+        AS_SHIPPED: {},
+        "without replay": {"replay.share": 0.0},
+        "without curriculum": {"curriculum": False},
+    },
 }
-"""What is changed in params.yaml. A bandit's turns earn what comes before the next one: nothing later counts."""
-TRAITOR_EPISODES = 10
-"""The traitor's games are not compared here."""
+"""By task: what is changed of `ppo` in params.yaml. A bandit's turns earn what comes before the next one."""
+FURTHER_EPISODES = 10
+"""Of each seat but the first, which is not compared here."""
 MEASURED = ("success_rate", "invalid_rate", "mean_return", "episodes")
 
 
 def main(arguments: Sequence[str]) -> int:
     top = argparse.ArgumentParser("python -m benchmarks.ablation", description=(__doc__ or "").partition("\n")[0])
     top.add_argument("seeds", nargs="+", type=int, metavar="SEED")
-    top.add_argument("--task", default="marooned")
+    top.add_argument("--task", default="marooned", choices=VARIANTS)
     top.add_argument("--episodes", type=int, default=100, help="held-out episodes of each run")
     options = top.parse_args(arguments)
 
     def work() -> None:
         require_commit()
-        evaluation = {"evaluate.episodes": options.episodes, "evaluate.traitor_episodes": TRAITOR_EPISODES}
         for seed in options.seeds:
-            for variant, changes in VARIANTS.items():
-                figures = measure(options.task, variant, seed, {**changes, **evaluation})
+            for variant in VARIANTS[options.task]:
+                figures = measure(options.task, variant, seed, settings(options.task, variant, options.episodes))
                 save(ROOT, options.task, variant, seed, figures)
 
     return status_of(work)
 
 
-def measure(task: str, variant: str, seed: int, changes: Mapping[str, float]) -> dict[str, float | str]:
+def settings(task: str, variant: str, episodes: int) -> dict[str, float | bool]:
+    """What an experiment sets in params.yaml: where the task overrides a key, its own value."""
+    own = load_params(ROOT / "params.yaml").overrides.model_dump()[task]
+    evaluation = {"episodes": episodes, "traitor_episodes": FURTHER_EPISODES, "best_of": 1}
+
+    def path(section: str, key: str) -> str:
+        return f"overrides.{task}.{section}.{key}" if key in own[section] else f"{section}.{key}"
+
+    changed = {path("ppo", key): value for key, value in VARIANTS[task][variant].items()}
+    return {**changed, **{path("evaluate", key): value for key, value in evaluation.items()}}
+
+
+def measure(task: str, variant: str, seed: int, changes: Mapping[str, float | bool]) -> dict[str, float | str]:
     """Run one experiment, and read what the policy `ppo` did in it."""
     revision = run(ROOT, "git", "rev-parse", "--short", "HEAD").strip()
     name = f"{variant.replace(' ', '-')}-{seed}-{revision}"
     reference = experiment(ROOT, name)
     if not reference:
-        settings = [f"--set-param={key}={value}" for key, value in {"seed": seed, **changes}.items()]
-        command = [sys.executable, "-m", "dvc", "exp", "run", "--temp", f"--name={name}", *settings, f"evaluate@{task}"]
+        chosen = [f"--set-param={key}={str(value).lower()}" for key, value in {"seed": seed, **changes}.items()]
+        command = [sys.executable, "-m", "dvc", "exp", "run", "--temp", f"--name={name}", *chosen, f"evaluate@{task}"]
         if subprocess.run(command, cwd=ROOT, env=environment(), check=False).returncode:
             raise CastawayError(f"the experiment {name} failed, the lines above say why")
         reference = experiment(ROOT, name)
@@ -78,7 +98,7 @@ def save(root: Path, task: str, variant: str, seed: int, figures: Mapping[str, f
     path = root / "data" / task / "metrics" / "ablation.json"
     known = json.loads(path.read_text("utf-8")) if path.exists() else {}
     known.setdefault(variant, {})[str(seed)] = dict(figures)
-    ordered = {name: known[name] for name in VARIANTS if name in known}
+    ordered = {name: known[name] for name in VARIANTS[task] if name in known}
     path.write_text(json.dumps(ordered, indent=2) + "\n", "utf-8")
 
 

@@ -170,6 +170,8 @@ class PpoParams(Section):
     drawn from the weights of one update before."""
     replay: ReplayParams
     """How failed episodes come back."""
+    curriculum: bool
+    """Whether stages follow one another, as their episodes go; else each episode's is drawn by lot."""
     self_play: SelfPlayParams
     """Who plays the others where a stage names the opponent `self`."""
     traitor_share: Fraction

@@ -129,7 +129,7 @@ def _source(context: Context) -> TaskSource:
     """The task's curriculum, and failures that come back."""
     module, params = task_module(context.task), context.params
     stages, main_seat = module.curriculum(params), module.EVALUATION_SEATS[0]
-    return TaskSource(stages, params.ppo.replay, params.seed, main_seat, module.kind_of)
+    return TaskSource(stages, params.ppo.replay, params.seed, main_seat, module.kind_of, params.ppo.curriculum)
 
 
 def _resume(context: Context, trainer: PpoTrainer) -> list[dict[str, float]]:

@@ -48,6 +48,7 @@ class TaskSource:
         seed: int,
         main_seat: str,
         kind_of: Callable[[int], str] = lambda _: "",
+        in_order: bool = True,
     ) -> None:
         """Begin with the first stage and no failures.
 
@@ -57,6 +58,7 @@ class TaskSource:
             seed: decides all draws.
             main_seat: what success rates speak of.
             kind_of: under which name the figures of a task id are kept.
+            in_order: stages follow one another; else each draw takes any of them.
         """
         self.curriculum = Curriculum(stages)
         self.failures = FailureBuffer(replay.capacity, replay.mastery)
@@ -64,7 +66,7 @@ class TaskSource:
         """By kind and seat."""
         self.main_seat = main_seat
         """The seat that success rates speak of."""
-        self._share, self._random, self._kind_of = replay.share, Random(seed), kind_of
+        self._share, self._random, self._kind_of, self._in_order = replay.share, Random(seed), kind_of, in_order
         self._drawn = 0
         """Draws that were no replays: seats take turns by it."""
         self._playing: dict[Task, list[int | None]] = {}
@@ -81,12 +83,14 @@ class TaskSource:
             if failed is not None:
                 self._playing[failed] = [None]
                 return failed
-        stage = self.curriculum.stage
+        stages = self.curriculum.stages
+        number = self.curriculum.number if self._in_order else self._random.randrange(len(stages))
+        stage = stages[number]
         task = self._random.choice(stage.task_ids), stage.seats[self._drawn % len(stage.seats)]
         if is_held_out(task[0]):
             raise ValueError(f"the stage {stage.name} holds the id {task[0]}, which is kept for evaluation")
         self._drawn += 1
-        self._playing.setdefault(task, []).append(self.curriculum.number)
+        self._playing.setdefault(task, []).append(number)
         return task
 
     def report(self, task: Task, success: bool, score: float) -> Report:
@@ -108,7 +112,8 @@ class TaskSource:
                 self._playing.pop(report.task, None)
             self.failures.report(report.task, report.success, report.score)
             if report.stage is not None:
-                self.curriculum.report(report.stage, report.success)
+                if self._in_order:
+                    self.curriculum.report(report.stage, report.success)
                 tally = self.tallies.setdefault((self._kind_of(report.task[0]), report.task[1]), Tally())
                 tally.played += 1
                 tally.successes += report.success
@@ -118,7 +123,7 @@ class TaskSource:
         """For the curves: the stage, from 1, its success rate once there is one, and how many failures wait."""
         rate = self.curriculum.success_rate
         return {
-            "stage": float(self.curriculum.number + 1),
+            **({"stage": float(self.curriculum.number + 1)} if self._in_order else {}),
             **({} if rate is None else {"stage_success_rate": rate}),
             "failures": float(len(self.failures)),
             "mastered": float(self.failures.mastered),

@@ -153,3 +153,11 @@ def test_a_stage_with_held_out_ids_is_never_drawn_from() -> None:
     one = TaskSource([Stage("wrong", range(HELD_OUT_START, HELD_OUT_START + 5), ("seat",))], REPLAY, 0, "seat")
     with pytest.raises(ValueError, match="the stage wrong holds the id 1"):
         one.draw()
+
+
+def test_without_a_curriculum_all_stages_are_drawn_from_and_none_is_left() -> None:
+    one = TaskSource([EASY, HARD], REPLAY, 3, "random", in_order=False)
+    drawn = Counter(task[0] in HARD.task_ids for task in play([one], 40, Random(1)))
+    assert min(drawn.values()) > 100
+    assert one.curriculum.number == 0
+    assert "stage" not in one.metrics()
