@@ -13,6 +13,7 @@ from ruamel.yaml import YAML
 from flows.environment import FROM_THE_START, SILENT
 
 ROOT = Path(__file__).parents[1]
+TASKS = ["marooned", "openspiel"]
 STAGES = ["dataset", "sft", "reward_model", "ppo", "correction_sft", "evaluate", "merge"]
 SMALL = {
     "threads": 1,
@@ -34,6 +35,13 @@ SMALL = {
     "evaluate.traitor_episodes": 2,
     "evaluate.replays": 1,
 }
+OVERRIDES = """\
+overrides:
+  marooned: {dataset: {}, sft: {}, reward_model: {}, ppo: {}, correction_sft: {}, evaluate: {}}
+  openspiel: {dataset: {episodes: 40}, sft: {}, reward_model: {}, ppo: {}, correction_sft: {}, evaluate: {}}
+  strictbot: {dataset: {}, sft: {}, reward_model: {}, ppo: {}, correction_sft: {}, evaluate: {}}
+"""
+"""In the place of the shipped ones, which are as large as the tasks need."""
 
 
 def make_clone(root: Path) -> None:
@@ -50,6 +58,8 @@ def make_clone(root: Path) -> None:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes((ROOT / name).read_bytes())
     set_params(root, SMALL)
+    path = root / "params.yaml"
+    path.write_text(path.read_text("utf-8").partition("overrides:")[0] + OVERRIDES, "utf-8")
     run(root, "git", "init", "-q")
     run(root, "git", "add", "-A")
     run(root, "git", "commit", "-qm", "Miniature")
@@ -83,6 +93,11 @@ def run(root: Path, *command: str) -> str:
     done = subprocess.run(command, cwd=root, env=environment(), capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, f"{command}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
     return done.stdout + done.stderr
+
+
+def every(*stages: str) -> list[str]:
+    """These stages of all tasks that are built, in alphabetical order."""
+    return sorted(f"{stage}@{task}" for stage in stages for task in TASKS)
 
 
 def ran(output: str) -> list[str]:
