@@ -10,7 +10,7 @@ from castaway.envs.marooned.actions import DIRECTIONS, FORMS, Action, parse_acti
 from castaway.envs.marooned.compact import heading, next_pile
 from castaway.envs.marooned.conduct import legal_actions, read, refuse
 from castaway.envs.marooned.observation import Observation
-from castaway.envs.marooned.scripted import AIMLESS, REST
+from castaway.envs.marooned.scripted import AIMLESS, REST, suspect
 from castaway.envs.marooned.state import Place, SeenPile
 
 SYNONYMS = {
@@ -94,7 +94,21 @@ class MaroonedRules:
             return f"No evidence names {parsed.arguments[0]}."
         if parsed.verb == "EAT" and observation.energy >= observation.scenario.energy.most and observation.ate:
             return "You have eaten today and your energy is full."
+        if parsed.verb == "WAIT" and observation.role == "colonist":
+            return _passed_by(observation)
         return ""
+
+
+def _passed_by(observation: Observation) -> str:
+    """What a colonist that waits could do for the crew without a step: vote on strong evidence, or build."""
+    name = suspect(observation)
+    ballots = [Action(verb, (name,)) for verb in ("VOTE", "CALL_VOTE")] if name else []
+    if any(refuse(observation, ballot) is None for ballot in ballots):
+        return f"Strong evidence names {name}, and there is a vote to be had."
+    for component in observation.scenario.components:
+        if refuse(observation, Action("BUILD", (component,))) is None:
+            return f"The {component} can be built now."
+    return ""
 
 
 def _aim_of_a_step(observation: Observation, direction: str) -> str:

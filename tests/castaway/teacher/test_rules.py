@@ -8,7 +8,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from castaway.envs.base import Prompt
+from castaway.envs.marooned.engine import Game
 from castaway.envs.marooned.environment import MaroonedEnvironment
+from castaway.envs.marooned.evidence import log_clue
+from castaway.envs.marooned.pay import Pay
+from castaway.envs.marooned.scenario import load_scenario
+from castaway.envs.marooned.scripted import Saboteur, Worker
 from castaway.envs.marooned.teaching import MaroonedRules
 from castaway.teacher.base import WORST_PENALTY, Attempt, Verdict
 from castaway.teacher.rules import RulesTeacher
@@ -111,6 +116,36 @@ def test_good_minor_and_foolish_moves_are_executed_as_they_are() -> None:
     assert (bare.valid, bare.penalty, bare.critique) == (True, -0.3, "The REASONING line is missing.")
     rash = judge(prompt_at("discussion"), "REASONING: so\nACTION: CALL_VOTE Eve")
     assert rash.valid and -3 <= rash.penalty <= -2 and rash.critique == "No evidence names Eve."
+
+
+def test_who_waits_is_told_what_it_passes_by() -> None:
+    table = Table("skiff").phase("discussion")
+    sailor, idle = table.put(table.colonists[0], table.world.camp), "REASONING: rest\nACTION: WAIT"
+
+    def critique(of: str = sailor.name, role: str = "colonist") -> str:
+        return judge(Prompt(of, role, (), table.observation(of)), idle).critique
+
+    assert critique() == ""
+    table.world.store["wood"] = 2
+    table.put(table.colonists[1], table.world.camp)
+    table.put(sailor)
+    assert critique() == "The hull can be built now."
+    table.put(table.traitor, table.world.camp)
+    assert critique(table.traitor.name, "traitor") == ""
+    log_clue(table.world, Pay(table.world), "sabotage", table.traitor.name, 95, "seen")
+    table.put(sailor)
+    assert critique() == f"Strong evidence names {table.traitor.name}, and there is a vote to be had."
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=20)
+def test_a_worker_passes_nothing_by(seed: int) -> None:
+    game = Game(load_scenario("skiff"), seed)
+    while not game.over:
+        seen = {sailor.name: game.observation(sailor.name) for sailor in game.world.living}
+        chosen = {n: (Saboteur() if o.role == "traitor" else Worker())(o).action for n, o in seen.items()}
+        assert not any(RULES.blunder(o, str(chosen[n])) for n, o in seen.items() if o.role == "colonist")
+        game.step(chosen)
 
 
 @pytest.mark.parametrize(
