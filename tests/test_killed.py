@@ -92,7 +92,8 @@ def root(tmp_path: Path) -> Path:
     """The pipeline in miniature, with everything built that PPO needs."""
     make_clone(tmp_path)
     set_params(
-        tmp_path, {"ppo.steps": 6, "ppo.turns_per_step": 24, "base.episodes": "{marooned: 1}", "sft.epochs": 0.5}
+        tmp_path,
+        {"ppo.steps": 6, "ppo.turns_per_step": 24, "base.episodes": "{marooned: 1, openspiel: 3}", "sft.epochs": 0.5},
     )
     run(tmp_path, "dvc", "repro", "reward_model@marooned")
     return tmp_path

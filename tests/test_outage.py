@@ -60,7 +60,13 @@ def root(tmp_path: Path, judge: Judge) -> Path:
     seconds = {"attempt_seconds": 5.0, "deadline_seconds": 5.0, "patience_seconds": 1.0}
     set_params(tmp_path, {f"teacher.{key}": value for key, value in {**teacher, **seconds}.items()})
     set_params(
-        tmp_path, {"ppo.steps": 3, "ppo.checkpoint_interval": 2, "base.episodes": "{marooned: 1}", "sft.epochs": 0.5}
+        tmp_path,
+        {
+            "ppo.steps": 3,
+            "ppo.checkpoint_interval": 2,
+            "base.episodes": "{marooned: 1, openspiel: 3}",
+            "sft.epochs": 0.5,
+        },
     )
     run(tmp_path, "dvc", "repro", "reward_model@marooned")
     return tmp_path
