@@ -52,6 +52,8 @@ class BaseParams(Section):
     """Share of the turns in that text in which a sailor does something aimless."""
     practice: NaturalNumber
     """Further answers to each situation, for reading practice."""
+    imagined: Fraction
+    """Share of the situations in that text that are made up, in tasks that can make some up."""
     epochs: PositiveInteger
     batch_size: PositiveInteger
     learning_rate: Positive

@@ -66,14 +66,18 @@ def experiment_id(mlflow: Any, root: Path, name: str) -> str:
 
 
 def revision(root: Path) -> str:
-    """The commit that the code comes from, with `+dirty` where the tree differs from it."""
+    """The commit that the code comes from, with `+dirty` where the tree differs from it.
+
+    What the stages before have just written, and `dvc.lock` with it, is not code.
+    """
 
     def git(*arguments: str) -> str:
         done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=False)
         return done.stdout.strip()
 
     head = git("rev-parse", "--verify", "--quiet", "HEAD") or "none"
-    return f"{head}+dirty" if git("status", "--porcelain", "--untracked-files=no") else head
+    written = (":(exclude)dvc.lock", ":(exclude)data")
+    return f"{head}+dirty" if git("status", "--porcelain", "--untracked-files=no", "--", ".", *written) else head
 
 
 class StageRun:

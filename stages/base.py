@@ -45,7 +45,7 @@ def run(context: Context) -> dict[str, Any]:
         batch_size=params.batch_size,
         learning_rate=params.learning_rate,
     )
-    trainer = Trainer(
+    trainer = _AnswerTrainer(
         model=model,
         args=TrainingArguments(**settings, adam_beta2=0.95, max_grad_norm=1.0, remove_unused_columns=False),
         train_dataset=rows,
@@ -63,6 +63,17 @@ def run(context: Context) -> dict[str, Any]:
         "longest": max(len(row["input_ids"]) for row in rows),
         "loss": round(result.training_loss, 6),
     }
+
+
+class _AnswerTrainer(Trainer):
+    """Computes logits where something is learned and nowhere else: the usual loss, in less time."""
+
+    def compute_loss(self, model: Any, inputs: dict[str, torch.Tensor], *_: Any, **__: Any) -> torch.Tensor:
+        """The mean cross entropy of the answers' tokens."""
+        labels = inputs.pop("labels")[:, 1:]
+        learned = labels != -100
+        hidden = model.model(**inputs).last_hidden_state[:, :-1]
+        return torch.nn.functional.cross_entropy(model.lm_head(hidden[learned]), labels[learned])
 
 
 def _tokens(tokenizer: Any, document: Document) -> dict[str, list[int]]:

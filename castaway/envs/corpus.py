@@ -12,7 +12,7 @@ from castaway.params import Params
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A situation and answers to it, the first of which was played."""
+    """A situation and answers to it, the first of which is what the player of the text does."""
 
     messages: tuple[Message, ...]
     answers: tuple[str, ...]
@@ -26,6 +26,7 @@ def scripted_documents(params: Params) -> list[Document]:
 def _documents(params: Params, task: str) -> list[Document]:
     module = task_module(task)
     environment = make_environment(params, task)
+    imagine = getattr(module, "imagine", None)
     documents = []
     played = module.training_ids(getattr(params, task))
     # Below those that the dataset stage plays.
@@ -38,6 +39,9 @@ def _documents(params: Params, task: str) -> list[Document]:
             for prompt in environment.prompts():
                 reply = play(prompt)
                 actions[prompt.agent] = reply.action
+                if imagine and random.random() < params.base.imagined:
+                    prompt = imagine(environment, prompt, random)
+                    reply = play(prompt)
                 answers = [reply, *module.practice(prompt.observation, random, params.base.practice)]
                 texts = [
                     module.slip(answer, random) if random.random() < params.base.slips else str(answer)

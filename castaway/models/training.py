@@ -19,6 +19,9 @@ def seed_everything(seed: int, threads: int) -> None:
     torch.manual_seed(seed)
     torch.set_num_threads(threads)
     torch.use_deterministic_algorithms(True, warn_only=True)
+    # Or each new tensor is filled with NaN first: for the wide one that TRL's loss makes twice a step, of which a small
+    # vocabulary fills a sliver, that takes longer than the rest of the step.
+    torch.utils.deterministic.fill_uninitialized_memory = False
 
 
 def trainer_settings(

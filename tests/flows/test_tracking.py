@@ -4,6 +4,7 @@ import json
 import math
 import os
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -261,6 +262,24 @@ def test_a_record_that_cannot_be_read_is_empty(tmp_path: Path) -> None:
     assert read_json(tmp_path / "broken.json") == {}
     write_json(tmp_path / "data/marooned/runs/sft.json", {"run_id": "x"})
     assert record_of(tmp_path, "data/marooned/sft") == {"run_id": "x"}
+
+
+def test_a_revision_is_dirty_by_code_and_params_not_by_what_stages_write(tmp_path: Path) -> None:
+    def git(*arguments: str) -> None:
+        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments], cwd=tmp_path, check=True)
+
+    files = [tmp_path / "dvc.lock", tmp_path / "data" / "metrics.json", tmp_path / "params.yaml"]
+    files[1].parent.mkdir()
+    for file in files:
+        file.write_text("1\n", "utf-8")
+    git("init", "--quiet")
+    git("add", ".")
+    git("commit", "--quiet", "--message=all")
+    clean = tracking.revision(tmp_path)
+    assert len(clean) == 40
+    for file, found in zip(files, (clean, clean, f"{clean}+dirty"), strict=True):
+        file.write_text("2\n", "utf-8")
+        assert tracking.revision(tmp_path) == found
 
 
 def test_a_process_is_alive_or_not() -> None:

@@ -4,7 +4,7 @@ import torch
 
 from castaway.envs.corpus import Document
 from castaway.models.tokens import prompt_tokens, reply_tokens
-from stages.base import _collate, _tokens
+from stages.base import _AnswerTrainer, _collate, _tokens
 from tests.castaway.rl.small import student
 
 
@@ -26,3 +26,14 @@ def test_answers_that_share_a_situation_are_scored_as_if_alone() -> None:
     assert [token for _, token in learned] == [token for _, token in alone]
     together = torch.stack([shared[place - 1, token] for place, token in learned])
     assert torch.allclose(together, torch.stack([score for score, _ in alone]), atol=1e-5)
+
+
+def test_the_loss_is_the_usual_one() -> None:
+    actor, tokenizer = student()
+    answers = ("ACTION: LEFT", "REASONING: a\nACTION: RIGHT")
+    messages = ({"role": "user", "content": "which way"},)
+    rows = [_tokens(tokenizer, Document(messages, answers[:count])) for count in (1, 2)]
+    usual = actor.policy(**_collate(rows, tokenizer.pad_token_id)).loss
+    model = actor.causal
+    found = _AnswerTrainer.compute_loss(None, model, _collate(rows, tokenizer.pad_token_id))  # type: ignore[arg-type]
+    assert torch.allclose(found, usual, atol=1e-6)

@@ -21,6 +21,7 @@ from castaway.envs.marooned import compact, full
 from castaway.envs.marooned.actions import WAIT, Action
 from castaway.envs.marooned.conduct import read
 from castaway.envs.marooned.engine import Game
+from castaway.envs.marooned.imagination import imagined
 from castaway.envs.marooned.observation import Observation
 from castaway.envs.marooned.practice import practice
 from castaway.envs.marooned.scenario import load_scenario
@@ -80,19 +81,19 @@ class MaroonedEnvironment(TextEnvironment):
         if self.done:
             return ()
         if self._asked is None:
-            self._asked = tuple(self._prompt(sailor.name, sailor.role) for sailor in self._speakers())
+            self._asked = tuple(self.prompt_of(self._game.observation(sailor.name)) for sailor in self._speakers())
         return self._asked
 
     def _speakers(self) -> list[Sailor]:
         return [sailor for sailor in self._game.world.living if sailor.name not in self._scripts]
 
-    def _prompt(self, name: str, role: str) -> Prompt:
-        observation = self._game.observation(name)
+    def prompt_of(self, observation: Observation) -> Prompt:
+        """What a sailor with this knowledge is shown."""
         messages: tuple[Message, ...] = (
             {"role": "system", "content": self._rendering.system_text(observation)},
             {"role": "user", "content": self._rendering.user_text(observation)},
         )
-        return Prompt(name, role, messages, observation)
+        return Prompt(observation.name, observation.role, messages, observation)
 
     def step(self, actions: Mapping[str, str]) -> dict[str, float]:
         """Play one turn, and on to the next in which somebody of the seat speaks."""
@@ -200,6 +201,11 @@ def expert(prompt: Prompt) -> Reply:
     return Reply(decision.aim, str(decision.action))
 
 
+def imagine(environment: MaroonedEnvironment, prompt: Prompt, random: Random) -> Prompt:
+    """A made-up situation of the prompt's sailor."""
+    return environment.prompt_of(imagined(prompt.observation, random))
+
+
 def demonstrator(random: Random, carelessness: float) -> Callable[[Prompt], Reply]:
     """An ordinary player: aimless in a share of its turns, whatever its role."""
     script = Careless(random, carelessness)
@@ -219,6 +225,7 @@ __all__ = [
     "curriculum",
     "demonstrator",
     "expert",
+    "imagine",
     "kind_of",
     "make",
     "practice",

@@ -117,8 +117,13 @@ def sides_of_boxes(rows: int, columns: int) -> list[set[int]]:
 
 
 def piles(observation: Observation) -> list[Opinion]:
-    """Nim, where the last one loses: leave piles whose binary sum is nought, and at the end an odd number of ones."""
+    """Nim, where the last one loses: leave piles whose binary sum is nought, and at the end an odd number of ones.
+
+    Each pile is made of heaps of 4, 2 and 1. Of which there is an odd number, the binary sum, is said first.
+    """
     counts = [int(word) for word in observation.text.split(":")[1].split()]
+    heaps = [1 << bit for bit in reversed(range(max(counts).bit_length()))]
+    odd = " ".join(["odd", *(str(heap) for heap in heaps if sum(count & heap > 0 for count in counts) % 2)])
 
     def opinion(name: str) -> Opinion:
         pile, take = (int(part.split(":")[1]) for part in name.rstrip(";").split(", "))
@@ -127,7 +132,7 @@ def piles(observation: Observation) -> list[Opinion]:
         for count in left:
             total ^= count
         good = total == 0 if max(left) > 1 else sum(left) % 2 == 1
-        return Opinion(1, "balance") if good else Opinion(0, "uneven")
+        return Opinion(1, f"{odd} balance") if good else Opinion(0, f"{odd} uneven")
 
     return [opinion(name) for name in observation.moves]
 

@@ -128,8 +128,10 @@ def _line_name(number: int, rows: int, columns: int) -> str:
 
 
 def _piles(observation: Observation) -> str:
-    counts = observation.text.split(":")[1].split()
-    return " ".join(["piles", *(f"{_COLUMNS[pile]}{count}" for pile, count in enumerate(counts))])
+    """Each pile as heaps of 4, 2 and 1: of which there is an odd number decides the game."""
+    counts = [int(count) for count in observation.text.split(":")[1].split()]
+    heaps = [f"{_COLUMNS[pile]}{1 << bit}" for pile, count in enumerate(counts) for bit in range(8) if count >> bit & 1]
+    return " ".join(["piles", *heaps])
 
 
 def _pile_left(observation: Observation, move: str, number: int) -> str:

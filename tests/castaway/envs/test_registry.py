@@ -29,6 +29,9 @@ def test_a_task_offers_what_the_registry_says(task: str) -> None:
         reply = module.expert(prompt)
         assert environment.rules.refusal(prompt.observation, reply.action) is None
         assert all(isinstance(one, Reply) for one in module.practice(prompt.observation, Random(0), 3))
+        if hasattr(module, "imagine"):
+            made_up = module.imagine(environment, prompt, Random(0))
+            assert (made_up.agent, made_up.role) == (prompt.agent, prompt.role) and made_up.messages != prompt.messages
         assert isinstance(module.slip(reply, Random(0)), str) and isinstance(module.AIMLESS, str)
     assert isinstance(module.kind_of(ids[0]), str)
 

@@ -75,6 +75,7 @@ def test_what_is_named_is_what_is_judged() -> None:
     [
         (position("connect_four", "x1", "o1"), "board +b1 -b2", ("a1", "b3")),
         (position("nim", "pile:3, take:1;"), "piles a1 b2 c2", ("a0", "b1")),
+        (position("nim"), "piles a1 b2 c1 c2", ("a0", "b1")),
         (position("goofspiel"), "own 0 other 0\ncard c3", ("c1", "c2")),
         (position("dots_and_boxes", "P1(h,0,0)"), "own 0 other 0\nbox3 h10 v00 v01\nbox4 h01 h11 v01 v02", None),
         (position("go", "B a1", "W c3"), "board +a1 -c3", ("b1", "c1")),

@@ -108,8 +108,8 @@ def test_reasons_by_hand() -> None:
     # Two rows at once: nothing that o does can stop both.
     fork = position("tic_tac_toe", "x(0,0)", "o(0,1)", "x(2,0)", "o(1,0)")
     assert told(fork, "x(1,1)") == told(fork, "x(2,2)").replace("x(2,2)", "x(1,1)") == "force x(1,1)"
-    assert told(position("nim"), "pile:1, take:1;") == "uneven pile:1, take:1;"  # 2 xor 3
-    assert told(position("nim", "pile:1, take:1;"), "pile:3, take:1;") == "balance pile:3, take:1;"  # 2 xor 2
+    assert told(position("nim"), "pile:1, take:1;") == "odd uneven pile:1, take:1;"  # 1 xor 2 xor 3 is 0
+    assert told(position("nim", "pile:1, take:1;"), "pile:3, take:1;") == "odd 1 balance pile:3, take:1;"  # 2 xor 3
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,51 @@
+"""Made-up states are states that the rules, the scripts and the renderings know what to do with."""
+
+from dataclasses import fields
+from random import Random
+
+import pytest
+
+from castaway.envs.marooned.compact import ready_components
+from castaway.envs.marooned.environment import MaroonedEnvironment, expert, imagine
+from castaway.envs.marooned.imagination import imagined
+from tests.castaway.envs.marooned.tables import Table
+
+OTHER = {"place", "mates", "energy", "backpack", "ate", "store", "ship", "progress", "clues"}
+"""What is made up."""
+
+
+@pytest.mark.parametrize("scenario", ["skiff", "classic"])
+def test_made_up_states_are_possible_and_change_what_they_should(scenario: str) -> None:
+    table, random = Table(scenario), Random(1)
+    seen = table.observation(table.colonists[0].name)
+    for _ in range(300):
+        other = imagined(seen, random)
+        assert {one.name for one in fields(seen) if getattr(seen, one.name) != getattr(other, one.name)} <= OTHER
+        assert set(other.ship) == set(seen.ship) and 0 <= other.progress < 100
+        assert other.load <= seen.scenario.backpack and 1 <= other.energy <= seen.scenario.energy.most
+        assert all(amount > 0 for box in (other.backpack, other.store) for amount in box.values())
+        assert all(clue.about != seen.name for clue in other.clues)
+
+
+def test_a_finished_part_over_a_broken_one_is_among_them_and_is_mended() -> None:
+    environment, random = MaroonedEnvironment("skiff", "compact"), Random(2)
+    environment.reset(0, "all")
+    colonist = next(prompt for prompt in environment.prompts() if prompt.role == "colonist")
+    mended = 0
+    for _ in range(600):
+        prompt = imagine(environment, colonist, random)
+        seen = prompt.observation
+        assert prompt.messages == environment.prompt_of(seen).messages
+        assert environment.rules.refusal(seen, expert(prompt).action) is None
+        if seen.ship["sail"] == 100 and seen.at_camp and ready_components(seen) == ["hull"]:
+            mended += expert(prompt).action == "BUILD hull"
+    assert mended >= 5
+
+
+def test_nothing_that_is_played_knows_of_them() -> None:
+    environment = MaroonedEnvironment("skiff", "compact")
+    environment.reset(0, "all")
+    before = environment.snapshot()
+    for prompt in environment.prompts():
+        imagine(environment, prompt, Random(3))
+    assert environment.snapshot() == before
