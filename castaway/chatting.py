@@ -21,6 +21,7 @@ from castaway.envs.base import Message
 from castaway.errors import CastawayError
 from castaway.models.scorer import Scorer
 from castaway.models.tokens import prompt_tokens
+from castaway.params import load_params
 from castaway.transcript import clean
 
 Ask = Callable[[str], tuple[Message, ...]]
@@ -113,7 +114,10 @@ def load_scorer(root: Path, task: str, tokenizer: Any) -> Scorer:
     Raises:
         CastawayError: it has not.
     """
-    base, sft, reward = root / "data" / "base", root / "data" / task / "sft", root / "data" / task / "reward_model"
+    data, params = root / "data", load_params(root / "params.yaml")
+    if task not in params.tasks:
+        raise CastawayError(f"params.yaml builds no task {task}; its tasks are {', '.join(params.tasks)}")
+    base, sft, reward = data / params.base_of(task) / "base", data / task / "sft", data / task / "reward_model"
     for folder in (base, sft, reward):
         if not folder.is_dir():
             raise CastawayError(f"{folder} does not exist: the score needs what `dvc repro reward_model@{task}` builds")

@@ -29,6 +29,8 @@ def _sentence(model: type[BaseModel], mistake: Any) -> str:
     location: Location = mistake["loc"]
     key = ".".join(str(part) for part in location)
     kind = mistake["type"]
+    if location[-1:] == ("[key]",):
+        return f"{'.'.join(map(str, location[:-1]))} is unknown, {_other_names(model, location[:-2])}"
     if kind == "extra_forbidden":
         return f"{key} is unknown, {_nearest(model, location)}"
     if kind == "invalid_key":
@@ -51,12 +53,22 @@ def _shown(value: Any) -> str:
 
 def _section(model: type[BaseModel], location: Location) -> type[BaseModel]:
     """The model of the section that `location` leads to; the last one that exists where it leads nowhere."""
-    for part in location:
+    parts = iter(location)
+    for part in parts:
         field = model.model_fields.get(str(part))
-        if field is None or not (isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)):
+        inner = field.annotation if field else None
+        if get_origin(inner) is dict and next(parts, None) is not None:  # sections by name
+            inner = get_args(inner)[1]
+        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
             break
-        model = field.annotation
+        model = inner
     return model
+
+
+def _other_names(model: type[BaseModel], location: Location) -> str:
+    """The names that a mapping at this place may have."""
+    annotation: Any = _section(model, location[:-1]).model_fields[str(location[-1])].annotation
+    return f"expected {_type_words(get_args(annotation)[0])}"
 
 
 def _nearest(model: type[BaseModel], location: Location) -> str:

@@ -30,7 +30,7 @@ class LoraParams(Section):
 
 
 class BaseParams(Section):
-    """The model that everything starts from."""
+    """What all base models have in common."""
 
     model: Annotated[str, Field(min_length=1)]
     """`tiny`, or the name of a Hugging Face model."""
@@ -44,16 +44,12 @@ class BaseParams(Section):
     """Depth of the tiny model."""
     heads: PositiveInteger
     """Attention heads of the tiny model."""
-    episodes: dict[str, PositiveInteger]
-    """Scripted episodes of each task whose text the tiny model is pretrained on."""
     slips: Fraction
     """Share of the replies in that text that break the format, as an instruct model's would."""
     carelessness: Fraction
     """Share of the turns in that text in which a sailor does something aimless."""
     practice: NaturalNumber
     """Further answers to each situation, for reading practice."""
-    imagined: Fraction
-    """Share of the situations in that text that are made up, in tasks that can make some up."""
     epochs: PositiveInteger
     batch_size: PositiveInteger
     learning_rate: Positive
@@ -65,6 +61,19 @@ class BaseParams(Section):
         if self.hidden_size % self.heads:
             raise ValueError(f"hidden_size is {self.hidden_size}, expected a multiple of heads ({self.heads})")
         return self
+
+
+class BaseTextParams(Section):
+    """What is one base model's own: the text that it is pretrained on, and how it sees words."""
+
+    episodes: Annotated[dict[TaskName, PositiveInteger], Field(min_length=1)]
+    """Scripted episodes of each task."""
+    imagined: Fraction
+    """Share of the situations in that text that are made up, in tasks that can make some up."""
+    whole_words: bool
+    """Whether every word that the tasks name is a token of its own, on top of `base.vocabulary`."""
+    attention: Literal["drawn", "equal"]
+    """Where attention begins: drawn at random, or looking for equal tokens, for who has to copy and to compare."""
 
 
 class TeacherParams(Section):
@@ -111,6 +120,8 @@ class DatasetParams(Section):
     """Share of the training pairs whose actions begin with the same word, and differ in the details."""
     carelessness: Fraction
     """Share of an ordinary sailor's turns in which it does something aimless."""
+    imagined: Fraction
+    """Share of the training pairs' situations that are made up, in tasks that make up both."""
 
 
 class SftParams(Section):
@@ -295,13 +306,15 @@ class Overrides(Section):
 class Params(Section):
     """The whole of `params.yaml`."""
 
-    tasks: Annotated[list[TaskName], Field(min_length=1)]
-    """What `dvc repro` builds."""
+    tasks: Annotated[dict[TaskName, str], Field(min_length=1)]
+    """What `dvc repro` builds, and the base model, one of `bases`, that each task starts from."""
     seed: NaturalNumber
     device: Literal["cpu", "cuda", "mi300x"]
     """The kind of device that the GPU stages are pinned to."""
     threads: PositiveInteger
     """Torch threads; results are reproducible to the byte for a given number."""
+    bases: Annotated[dict[str, BaseTextParams], Field(min_length=1)]
+    """The base models by name."""
     base: BaseParams
     marooned: MaroonedParams
     openspiel: OpenSpielParams
@@ -318,10 +331,18 @@ class Params(Section):
 
     @model_validator(mode="after")
     def _text_of_every_task(self) -> Params:
-        for task in self.tasks:
-            if task not in self.base.episodes:
-                raise ValueError(f"base.episodes.{task} is missing, expected a whole number, for tasks lists {task}")
+        for task, base in self.tasks.items():
+            if base not in self.bases:
+                raise ValueError(f"tasks.{task} is {base!r}, expected one of bases: {', '.join(self.bases)}")
+            if task not in self.bases[base].episodes:
+                raise ValueError(
+                    f"bases.{base}.episodes.{task} is missing, expected a whole number, for {task} starts there"
+                )
         return self
+
+    def base_of(self, task: str) -> str:
+        """The name of the base model that a task starts from."""
+        return {str(name): base for name, base in self.tasks.items()}[task]
 
     def for_task(self, task: str) -> Params:
         """The parameters with what the task sets differently in its place; the same where there is no task."""

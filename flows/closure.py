@@ -23,7 +23,7 @@ ROOTS = ("castaway", "stages")
 ENVIRONMENTS = Path("castaway/envs")
 REGISTRY = ENVIRONMENTS / "registry.py"
 PROSE = (".md", ".pyc")
-ITEM = "${item}"
+ITEM = "${key}"
 """How dvc.yaml writes the task inside a `foreach`."""
 
 Files = frozenset[Path]
@@ -44,7 +44,7 @@ def main(root: Path, *, write: bool) -> int:
         body = definition.get("do", definition)
         listed = [dependency for dependency in body.get("deps", []) if not is_data(dependency)]
         try:
-            wanted = code_dependencies(root, name, foreach="foreach" in definition)
+            wanted = code_dependencies(root, name, per_task=definition.get("foreach") == "${tasks}")
         except CastawayError as error:
             differing += 1
             print(error)
@@ -76,10 +76,10 @@ def replace(body: Any, code: list[str]) -> None:
     body["deps"][:] = [*code, *data]
 
 
-def code_dependencies(root: Path, stage: str, *, foreach: bool) -> list[str]:
+def code_dependencies(root: Path, stage: str, *, per_task: bool) -> list[str]:
     """The code dependencies of a stage as dvc.yaml has to list them: whole folders where every file counts."""
     common, by_name = closure(root, stage, tasks(root))
-    if foreach:
+    if per_task:
         listed = [*cover(root, common), *([str(ENVIRONMENTS / ITEM)] if by_name else [])]
     else:
         listed = cover(root, common | by_name)

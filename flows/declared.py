@@ -54,7 +54,7 @@ class Declared:
 
     @property
     def task(self) -> str:
-        """`marooned`, of `sft@marooned`; empty for `base`."""
+        """`marooned`, of `sft@marooned`; `games`, of `base@games`; empty where nothing follows."""
         return self.address.partition("@")[2]
 
     @property

@@ -29,6 +29,11 @@ STEADY = {
     # Idle OpenMP threads sleep instead of spinning: on a shared machine spinning costs more than waking up.
     "OMP_WAIT_POLICY": "PASSIVE",
     "GOMP_SPINCOUNT": "0",
+    # Or each library takes the widest instructions that the processor has, and rounds accordingly.
+    "ATEN_CPU_CAPABILITY": "avx2",
+    "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+    "ONEDNN_MAX_CPU_ISA": "AVX2",
+    "OPENBLAS_CORETYPE": "Haswell",
 }
 """Defaults of ours that a user's own value overrides."""
 

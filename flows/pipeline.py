@@ -116,7 +116,7 @@ def walk_with_prefect(
         futures: dict[str, Any] = {}
         for step in steps:
             needed = [futures[name] for name in step.upstream]
-            index = gpu_index(step.address, params.tasks, max(1, devices))
+            index = gpu_index(step.address, list(params.tasks), max(1, devices))
             futures[step.address] = as_task.submit(step.address, index, wait_for=needed)
         for future in futures.values():
             future.wait()

@@ -17,7 +17,7 @@ from castaway.errors import CastawayError
 
 
 def folder(root: Path, task: str) -> Path:
-    """Where the small files of a task are; those of `base`, which has no task, are one level up."""
+    """Where the small files of a task, or of a base model, are; those of a stage of neither are one level up."""
     return root / "data" / task if task else root / "data"
 
 

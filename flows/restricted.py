@@ -6,7 +6,7 @@ line dvc.yaml lacks.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -52,7 +52,11 @@ def _restricted(section: Model, declared: Collection[str], address: str, prefix:
         if key in declared:
             kept[name] = getattr(section, name)
         elif any(one.startswith(f"{key}.") for one in declared):
-            kept[name] = _restricted(getattr(section, name), declared, address, f"{key}.")
+            value = getattr(section, name)
+            if isinstance(value, Mapping):
+                kept[name] = {one: value[one] for one in value if f"{key}.{one}" in declared}
+            else:
+                kept[name] = _restricted(value, declared, address, f"{key}.")
 
     class Restricted(type(section)):  # type: ignore[misc]
         def __getattr__(self, name: str) -> Any:

@@ -76,7 +76,10 @@ def execute(stage: declared.Declared, params: Params, device: hardware.Device) -
 
     visible = restrict(params.for_task(stage.task), stage.param_names, stage.address)
     readable = frozenset(stage.inputs.data)
-    context = RestrictedContext(stage.root, visible, stage.task, stage.name, log, scratch, run.log, run.trace, readable)
+    base = stage.task if stage.name == "base" else params.base_of(stage.task)
+    context = RestrictedContext(
+        stage.root, visible, stage.task, base, stage.name, log, scratch, run.log, run.trace, readable
+    )
     empty(context.output)
     try:
         metrics = body(context)

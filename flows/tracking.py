@@ -134,7 +134,7 @@ class StageRun:
     def _open(self, facts: Mapping[str, str]) -> None:
         declared = self._declared
         self._mlflow = client()
-        experiment = experiment_id(self._mlflow, declared.root, declared.task or "base")
+        experiment = experiment_id(self._mlflow, declared.root, declared.task or declared.name)
         self._bury_dead(experiment)
         run = self._mlflow.create_run(experiment, run_name=declared.address, tags=self._tags(facts))
         self.run_id = run.info.run_id

@@ -1,10 +1,10 @@
-"""base: the model that everything starts from.
+"""base: a model that tasks start from.
 
 `tiny` is made here, from nothing: a tokenizer, a chat template with real stop tokens, and a Llama of a million
 parameters pretrained on the text of scripted games, format mistakes and all, as an instruct model would make them.
 Any other name is a Hugging Face model at a pinned revision; once in the local cache it needs no network.
 
-    python -m flows base
+    python -m flows base@games
 """
 
 from __future__ import annotations
@@ -14,29 +14,31 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, Trainer, TrainingArguments
 
-from castaway.envs.corpus import Document, scripted_documents
-from castaway.models.tiny import CONTEXT, new_model, train_tokenizer
+from castaway.envs.corpus import Document, scripted_documents, task_words
+from castaway.models.tiny import CONTEXT, look_for_equal_tokens, new_model, train_tokenizer
 from castaway.models.tokens import prompt_tokens, reply_tokens
 from castaway.models.training import CurveCallback, seed_everything, trainer_settings
 from stages.context import Context
 
 
 def run(context: Context) -> dict[str, Any]:
-    """Make or fetch the base model."""
-    params = context.params.base
+    """Make or fetch it."""
+    params, own = context.params.base, context.params.bases[context.base]
     seed_everything(context.params.seed, context.params.threads)
     if params.model != "tiny":
         return _fetch(context)
 
     # Text: scripted play, some of whose answers break the format.
-    documents = scripted_documents(context.params)
+    documents = scripted_documents(context.params, own)
     texts = [message["content"] for document in documents for message in document.messages]
     texts += [answer for document in documents for answer in document.answers]
-    tokenizer = train_tokenizer(texts, params.vocabulary)
+    tokenizer = train_tokenizer(texts, params.vocabulary, task_words(own) if own.whole_words else ())
     rows = [_tokens(tokenizer, document) for document in documents]
 
     # Pretraining: what is learned is the answers; the situations themselves are random.
     model = new_model(params, tokenizer)
+    if own.attention == "equal":
+        look_for_equal_tokens(model)
     settings = trainer_settings(
         context.scratch,
         seed=context.params.seed,

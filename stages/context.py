@@ -24,7 +24,9 @@ class Context:
     """The repository's root."""
     params: Params
     task: str
-    """The task's name; `base` has none and gets the empty string."""
+    """The task's name; a base model's own for the stage `base`."""
+    base: str
+    """The name of the base model that the task starts from."""
     stage: str
     log: Log
     scratch: Path
@@ -46,4 +48,4 @@ class Context:
 
     def folder(self, stage: str) -> Path:
         """The folder that `stage` leaves its final artifacts in."""
-        return self.root / "data" / stage if stage == "base" else self.root / "data" / self.task / stage
+        return self.root / "data" / (self.base if stage == "base" else self.task) / stage

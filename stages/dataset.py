@@ -16,7 +16,6 @@ from random import Random
 from statistics import mean
 from typing import Any
 
-from castaway.chat import Reply
 from castaway.datasets import Demonstration, Pair, balanced_pairs, play_scripted, write_rows
 from castaway.envs.base import HELD_OUT_START, Prompt, block_of, ids_in_a_row
 from castaway.envs.registry import make_environment, task_module
@@ -53,8 +52,15 @@ def run(context: Context) -> dict[str, Any]:
     # Hard pairs are learned from; what is measured is drawn as it comes.
     plain, aimless = params.plain_share, module.AIMLESS
     if hasattr(module, "preference_pairs"):
-        pairs = _own_pairs(module, turns, params.pairs, random)
-        held_out_pairs = _own_pairs(module, held_out_turns, params.held_out_pairs, random)
+        shown = [prompt for prompt, _ in turns]
+        if params.imagined:
+            made_up = [random.random() < params.imagined for _ in shown]
+            shown = [
+                module.imagine(environment, prompt, random) if made else prompt
+                for prompt, made in zip(shown, made_up, strict=True)
+            ]
+        pairs = _own_pairs(module, shown, params.pairs, random)
+        held_out_pairs = _own_pairs(module, [prompt for prompt, _ in held_out_turns], params.held_out_pairs, random)
     else:
         situations = [(prompt, module.expert(prompt)) for prompt, _ in turns]
         held_out = [(prompt, module.expert(prompt)) for prompt, _ in held_out_turns]
@@ -86,9 +92,9 @@ def run(context: Context) -> dict[str, Any]:
     return metrics
 
 
-def _own_pairs(module: Any, turns: Sequence[tuple[Prompt, Reply]], count: int, random: Random) -> list[Pair]:
-    """Pairs that the task makes itself of the situations of these turns."""
-    return [Pair(*row) for row in module.preference_pairs([prompt for prompt, _ in turns], count, random)]
+def _own_pairs(module: Any, prompts: Sequence[Prompt], count: int, random: Random) -> list[Pair]:
+    """Pairs that the task makes itself of these situations."""
+    return [Pair(*row) for row in module.preference_pairs(prompts, count, random)]
 
 
 def _card(task: str, metrics: dict[str, Any], verbs: Counter[str]) -> str:

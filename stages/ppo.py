@@ -42,7 +42,9 @@ def run(context: Context) -> dict[str, Any]:
     """Train the policy by PPO."""
     names = ("seed", "threads", "device", "ppo", "teacher", context.task)
     sections = {name: getattr(context.params, name) for name in names}
-    with together(context.params.ppo.processes, _follow, (context.root, context.task, context.scratch, sections)):
+    with together(
+        context.params.ppo.processes, _follow, (context.root, context.task, context.base, context.scratch, sections)
+    ):
         trainer, history = _train(context)
     trainer.actor.save(context.output)
     write_corrections(context.output / "corrections.jsonl", trainer.corrections)
@@ -57,10 +59,10 @@ def run(context: Context) -> dict[str, Any]:
     }
 
 
-def _follow(root: Path, task: str, scratch: Path, sections: dict[str, Any]) -> None:
+def _follow(root: Path, task: str, base: str, scratch: Path, sections: dict[str, Any]) -> None:
     """What the other processes do: the same, and leave nothing."""
     params = Params.model_construct(**sections)
-    _train(Context(root, params, task, "ppo", _nothing, scratch, _nothing, lambda *_: None))
+    _train(Context(root, params, task, base, "ppo", _nothing, scratch, _nothing, lambda *_: None))
 
 
 def _nothing(step: int, values: Mapping[str, float]) -> None:

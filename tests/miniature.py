@@ -13,14 +13,23 @@ from ruamel.yaml import YAML
 from flows.environment import FROM_THE_START, SILENT
 
 ROOT = Path(__file__).parents[1]
-TASKS = ["marooned", "openspiel"]
+TASKS = ["marooned", "openspiel", "strictbot"]
+BASES = ["base@games", "base@answers"]
 STAGES = ["dataset", "sft", "reward_model", "ppo", "correction_sft", "evaluate", "merge"]
+
+
+def games_text(episodes: str) -> str:
+    """What the base model `games` reads, with so many episodes by task."""
+    return f"{{episodes: {episodes}, imagined: 0.4, whole_words: false, attention: drawn}}"
+
+
 SMALL = {
     "threads": 1,
     "base.hidden_size": 32,
     "base.layers": 1,
     "base.heads": 2,
-    "base.episodes": "{marooned: 3, openspiel: 3, strictbot: 3}",
+    "bases.games": games_text("{marooned: 3, openspiel: 3}"),
+    "bases.answers": "{episodes: {strictbot: 3}, imagined: 0.7, whole_words: true, attention: equal}",
     "dataset.episodes": 4,
     "dataset.demonstrations": 48,
     "dataset.pairs": 64,

@@ -13,7 +13,7 @@ from random import Random
 
 import pytest
 
-from tests.miniature import environment, make_clone, run, set_params
+from tests.miniature import environment, games_text, make_clone, run, set_params
 
 STAGE = "ppo@marooned"
 
@@ -93,7 +93,12 @@ def root(tmp_path: Path) -> Path:
     make_clone(tmp_path)
     set_params(
         tmp_path,
-        {"ppo.steps": 6, "ppo.turns_per_step": 24, "base.episodes": "{marooned: 1, openspiel: 3}", "sft.epochs": 0.5},
+        {
+            "ppo.steps": 6,
+            "ppo.turns_per_step": 24,
+            "bases.games": games_text("{marooned: 1, openspiel: 3}"),
+            "sft.epochs": 0.5,
+        },
     )
     run(tmp_path, "dvc", "repro", "reward_model@marooned")
     return tmp_path

@@ -1,4 +1,4 @@
-"""Text of scripted play, for pretraining the tiny base model: every task that is built contributes."""
+"""Text of scripted play, for pretraining the tiny base models."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from random import Random
 
 from castaway.envs.base import Message, block_of, ids_in_a_row
 from castaway.envs.registry import make_environment, task_module
-from castaway.params import Params
+from castaway.params import BaseTextParams, Params
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,19 +18,25 @@ class Document:
     answers: tuple[str, ...]
 
 
-def scripted_documents(params: Params) -> list[Document]:
-    """Whole scripted episodes of every task that is built, a share of whose answers slip."""
-    return [document for task in params.tasks for document in _documents(params, task)]
+def scripted_documents(params: Params, text: BaseTextParams) -> list[Document]:
+    """Whole scripted episodes of the text's tasks, a share of whose answers slip."""
+    return [document for task, count in text.episodes.items() for document in _documents(params, text, task, count)]
 
 
-def _documents(params: Params, task: str) -> list[Document]:
+def task_words(text: BaseTextParams) -> list[str]:
+    """The words that the text's tasks name, each once."""
+    modules = [task_module(task) for task in text.episodes]
+    return sorted({word for module in modules if hasattr(module, "vocabulary") for word in module.vocabulary()})
+
+
+def _documents(params: Params, text: BaseTextParams, task: str, count: int) -> list[Document]:
     module = task_module(task)
     environment = make_environment(params, task)
     imagine = getattr(module, "imagine", None)
     documents = []
     played = module.training_ids(getattr(params, task))
     # Below those that the dataset stage plays.
-    for task_id in ids_in_a_row(played, block_of(params.seed), params.base.episodes[task]):
+    for task_id in ids_in_a_row(played, block_of(params.seed), count):
         random = Random(task_id)
         environment.reset(task_id, module.SCRIPTED_SEAT)
         play = module.demonstrator(random, params.base.carelessness)
@@ -39,7 +45,7 @@ def _documents(params: Params, task: str) -> list[Document]:
             for prompt in environment.prompts():
                 reply = play(prompt)
                 actions[prompt.agent] = reply.action
-                if imagine and random.random() < params.base.imagined:
+                if imagine and random.random() < text.imagined:
                     prompt = imagine(environment, prompt, random)
                     reply = play(prompt)
                 answers = [reply, *module.practice(prompt.observation, random, params.base.practice)]

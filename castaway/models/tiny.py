@@ -5,8 +5,10 @@ It stands in for an instruct model where none can be had: same code path, same f
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 
+import torch
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
@@ -29,12 +31,15 @@ CHAT_TEMPLATE = (
 """Every message ends in the stop token, which the assistant's share of the loss includes."""
 
 
-def train_tokenizer(texts: Iterable[str], vocabulary: int) -> PreTrainedTokenizerFast:
-    """A byte-level BPE tokenizer whose pieces are words with their leading blank; any Unicode text round-trips."""
+def train_tokenizer(texts: Iterable[str], vocabulary: int, words: Iterable[str] = ()) -> PreTrainedTokenizerFast:
+    """A byte-level BPE tokenizer whose pieces are words with their leading blank; any Unicode text round-trips.
+
+    Each of `words`, with its leading blank, is one token however rare it is, beside the `vocabulary` that is learned.
+    """
     tokenizer = Tokenizer(models.BPE())
-    words = pre_tokenizers.Split(Regex(r"\n| ?[^\s]+|\s"), behavior="isolated")
+    pieces = pre_tokenizers.Split(Regex(r"\n| ?[^\s]+|\s"), behavior="isolated")
     byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([words, byte_level])
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pieces, byte_level])
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=vocabulary,
@@ -43,6 +48,8 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int) -> PreTrainedTokenize
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
+    if words:
+        tokenizer.model = _with_whole_words(tokenizer, byte_level, words)
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         pad_token=PAD,
@@ -51,6 +58,16 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int) -> PreTrainedTokenize
         clean_up_tokenization_spaces=False,
         chat_template=CHAT_TEMPLATE,
     )
+
+
+def _with_whole_words(tokenizer: Tokenizer, byte_level: pre_tokenizers.ByteLevel, words: Iterable[str]) -> models.BPE:
+    """The tokenizer's model, which looks a whole piece up before it merges (as Llama 3 does), with more pieces."""
+    learned = json.loads(tokenizer.to_str())["model"]
+    vocabulary = dict(learned["vocab"])
+    for word in words:
+        ((piece, _),) = byte_level.pre_tokenize_str(f" {word}")
+        vocabulary.setdefault(piece, len(vocabulary))
+    return models.BPE(vocabulary, [tuple(merge) for merge in learned["merges"]], ignore_merges=True)
 
 
 def new_model(params: BaseParams, tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
@@ -71,3 +88,16 @@ def new_model(params: BaseParams, tokenizer: PreTrainedTokenizerFast) -> LlamaFo
         bos_token_id=None,
     )
     return LlamaForCausalLM(config)
+
+
+@torch.no_grad()
+def look_for_equal_tokens(model: LlamaForCausalLM) -> None:
+    """Let attention begin by looking for what equals the token that looks, and pass on what it finds.
+
+    Keys begin as the queries and the output as the values' transpose, the products being close to the identity
+    (mimetic initialisation, Trockman and Kolter 2023). Copying a word and comparing two come many steps sooner.
+    """
+    for layer in model.model.layers:
+        attention = layer.self_attn
+        attention.k_proj.weight.copy_(attention.q_proj.weight)
+        attention.o_proj.weight.copy_(attention.v_proj.weight.T)

@@ -55,16 +55,17 @@ WRONG_VALUES = [
     ("base.model", "''", "''", "a non-empty text"),
     ("base.revision", "abc", "'abc'", "null for tiny"),
     ("base.heads", "3", "3", "a multiple of heads"),
-    ("base.episodes", "180", "180", "a section with a whole number greater than 0 for each name"),
-    ("base.episodes.marooned", "0", "0", "a whole number greater than 0"),
+    ("bases.games.episodes", "180", "180", "section with a whole number greater than 0 for each"),
+    ("bases.games.episodes.marooned", "0", "0", "a whole number greater than 0"),
+    ("bases.games.attention", "full", "'full'", "one of 'drawn', 'equal'"),
     ("openspiel.easy.threshold", "60", "60", "of at least 0 and of at most 1"),
     ("openspiel.easy.games", "[]", "[]", "a non-empty list"),
     ("openspiel.hard.opponents", "[random, mcts-1]", "'mcts-1'", "random, self, or mcts-N with 2 simulations or more"),
     ("ppo.self_play.size", "0", "0", "a whole number greater than 0"),
     ("openspiel.hard.floor", "0.5", "0.5", "at most the threshold (0.4)"),
     ("ppo.replay.mastery", "0", "0", "a whole number greater than 0"),
-    ("tasks", "marooned", "'marooned'", "a non-empty list"),
-    ("tasks", "[]", "[]", "a non-empty list"),
+    ("tasks", "marooned", "'marooned'", "a non-empty section with a text for each"),
+    ("tasks", "{}", "{}", "a non-empty section"),
     ("ppo.sampler", "there", "'there'", "one of 'here', 'vllm'"),
     ("overrides.marooned.ppo", "12", "12", "a section"),
 ]
@@ -109,7 +110,7 @@ def test_an_unknown_key_is_named_with_its_neighbour(key: str, words: str, tmp_pa
     assert words in refusal(changed(key, "1"), tmp_path)
 
 
-@pytest.mark.parametrize("key", ["ppo.steps", "ppo.lora", "sft.lora.alpha", "seed", "evaluate", "tasks"])
+@pytest.mark.parametrize("key", ["ppo.steps", "ppo.lora", "sft.lora.alpha", "seed", "evaluate", "threads"])
 def test_a_missing_key_is_named(key: str, tmp_path: Path) -> None:
     assert f"{key} is missing, expected a" in refusal(changed(key, None), tmp_path)
 
@@ -137,12 +138,19 @@ def test_a_task_sets_keys_for_itself(tmp_path: Path) -> None:
 
 
 def test_an_unknown_task_is_named(tmp_path: Path) -> None:
-    assert "tasks.0 is 'atlantis', expected" in refusal(changed("tasks", "[atlantis]"), tmp_path)
+    assert "tasks.atlantis is unknown, expected one of 'marooned'" in refusal(
+        changed("tasks", "{atlantis: games}"), tmp_path
+    )
 
 
 def test_every_task_that_is_built_needs_text_for_the_base_model(tmp_path: Path) -> None:
-    assert "base.episodes.marooned is missing, expected a whole number" in refusal(
-        changed("base.episodes", "{openspiel: 3}"), tmp_path
+    found = refusal(changed("bases.games.episodes", "{openspiel: 3}"), tmp_path)
+    assert "bases.games.episodes.marooned is missing, expected a whole number" in found
+
+
+def test_a_task_starts_from_a_base_model_that_is_described(tmp_path: Path) -> None:
+    assert "tasks.marooned is 'boats', expected one of bases: games" in refusal(
+        changed("tasks", "{marooned: boats}"), tmp_path
     )
 
 
@@ -200,7 +208,7 @@ def test_a_whole_number_will_do_where_a_number_is_expected(tmp_path: Path) -> No
     assert load_params(path).sft.epochs == 2.0
 
 
-@pytest.mark.parametrize("key", ["ppo.learning_rate", "seed", "marooned.scenario", "merge.dtype", "tasks"])
+@pytest.mark.parametrize("key", ["ppo.learning_rate", "seed", "marooned.scenario", "merge.dtype", "threads"])
 def test_the_command_refuses(key: str, tmp_path: Path) -> None:
     (tmp_path / "params.yaml").write_text(changed(key, "{wrong: 1}"), encoding="utf-8")
     (tmp_path / "dvc.yaml").write_text((ROOT / "dvc.yaml").read_text(encoding="utf-8"), encoding="utf-8")

@@ -58,12 +58,12 @@ stages:
   play:
     foreach: ${tasks}
     do:
-      cmd: python -m flows play@${item}
+      cmd: python -m flows play@${key}
       deps:
         - castaway/gone.py
         - data/plain
       outs:
-        - data/${item}/play
+        - data/${key}/play
 """
 
 
@@ -78,7 +78,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_imports_are_followed_wherever_they_stand(root: Path) -> None:
-    assert closure.code_dependencies(root, "plain", foreach=False) == [
+    assert closure.code_dependencies(root, "plain", per_task=False) == [
         "castaway/__init__.py",
         "castaway/chat.py",
         "castaway/errors.py",
@@ -91,9 +91,9 @@ def test_imports_are_followed_wherever_they_stand(root: Path) -> None:
 
 
 def test_a_stage_of_a_task_depends_on_its_environment(root: Path) -> None:
-    assert closure.code_dependencies(root, "play", foreach=True) == [
+    assert closure.code_dependencies(root, "play", per_task=True) == [
         "castaway/__init__.py",
-        "castaway/envs/${item}",
+        "castaway/envs/${key}",
         "castaway/envs/__init__.py",
         "castaway/envs/cards.py",
         "castaway/envs/registry.py",
@@ -106,7 +106,7 @@ def test_a_stage_of_a_task_depends_on_its_environment(root: Path) -> None:
 
 
 def test_a_stage_without_a_task_depends_on_every_environment(root: Path) -> None:
-    assert "castaway/envs" in closure.code_dependencies(root, "play", foreach=False)
+    assert "castaway/envs" in closure.code_dependencies(root, "play", per_task=False)
 
 
 def test_data_files_count_with_their_package(root: Path) -> None:
@@ -134,8 +134,8 @@ def test_differences_are_told_and_written(root: Path, capsys: pytest.CaptureFixt
     assert closure.main(root, write=True) == 0
     text = (root / "dvc.yaml").read_text(encoding="utf-8")
     stages = YAML(typ="safe").load(text)["stages"]
-    assert stages["plain"]["deps"] == closure.code_dependencies(root, "plain", foreach=False)
-    expected = closure.code_dependencies(root, "play", foreach=True)
+    assert stages["plain"]["deps"] == closure.code_dependencies(root, "plain", per_task=False)
+    expected = closure.code_dependencies(root, "play", per_task=True)
     assert stages["play"]["do"]["deps"] == [*expected, "data/plain"]
     assert "# The head is kept." in text
     assert "# and so is this" in text

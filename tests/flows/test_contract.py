@@ -17,7 +17,8 @@ ROOT = Path(__file__).parents[2]
 PARAMS: dict[str, Any] = YAML(typ="safe").load((ROOT / "params.yaml").read_text(encoding="utf-8"))
 RAW: dict[str, Any] = YAML(typ="safe").load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))
 NAMES = ["base", "dataset", "sft", "reward_model", "ppo", "correction_sft", "evaluate", "merge"]
-ADDRESSES = ["base", *(f"{name}@{task}" for name in NAMES[1:] for task in PARAMS["tasks"])]
+BASES = [f"base@{name}" for name in PARAMS["bases"]]
+ADDRESSES = [*BASES, *(f"{name}@{task}" for name in NAMES[1:] for task in PARAMS["tasks"])]
 
 
 @cache
@@ -54,7 +55,7 @@ def test_the_stages_are_those_of_the_design() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_command_names_its_own_stage(name: str) -> None:
-    assert body(name)["cmd"] == (f"python -m flows {name}" if name == "base" else f"python -m flows {name}@${{item}}")
+    assert body(name)["cmd"] == f"python -m flows {name}@${{key}}"
     assert body(name)["desc"]
     source = (ROOT / "stages" / f"{name}.py").read_text(encoding="utf-8")
     assert "\ndef run(context: Context) -> dict[str, Any]:" in source
@@ -73,8 +74,8 @@ def test_every_parameter_exists(address: str) -> None:
 
 def test_every_parameter_is_used() -> None:
     used = {str(name).split(".")[0] for name in NAMES for name in body(name)["params"]}
-    used |= {str(task) for task in PARAMS["tasks"]} if "${item}" in used else set()
-    used |= {"tasks"} if RAW["stages"]["sft"]["foreach"] == "${tasks}" else set()
+    used |= {str(task) for task in PARAMS["tasks"]} if "${key}" in used else set()
+    used |= {RAW["stages"][name]["foreach"].strip("${}") for name in NAMES}
     assert set(PARAMS) <= used
 
 
@@ -82,7 +83,7 @@ def test_every_parameter_is_used() -> None:
 def test_code_dependencies_are_what_is_imported(address: str) -> None:
     name, _, task = address.partition("@")
     common, own = closure.closure(ROOT, name, closure.tasks(ROOT))
-    if task:
+    if name != "base":
         own = frozenset(path for path in own if closure.ENVIRONMENTS / task in path.parents)
     assert code(address) == common | own, "run `python -m flows closure --write`"
 
@@ -91,8 +92,7 @@ def test_code_dependencies_are_what_is_imported(address: str) -> None:
 def test_only_metrics_and_plots_stay_out_of_the_cache(address: str) -> None:
     declared = Declared(ROOT, address, stage(address))
     name, _, task = address.partition("@")
-    folder = f"data/{task}" if task else "data"
-    assert f"{folder}/{name}" in declared.outs
+    assert f"data/{task}/{name}" in declared.outs
     for out in declared.stage.outs:
         assert out.use_cache == (not out.metric and not out.plot), f"DVC saves no run of a stage with {out}"
         assert not out.persist
@@ -101,9 +101,8 @@ def test_only_metrics_and_plots_stay_out_of_the_cache(address: str) -> None:
 @pytest.mark.parametrize("address", ADDRESSES)
 def test_metrics_and_run_records_are_declared(address: str) -> None:
     name, _, task = address.partition("@")
-    folder = f"data/{task}" if task else "data"
     metrics = {out.def_path for out in stage(address).outs if out.metric}
-    assert metrics == {f"{folder}/metrics/{name}.json", f"{folder}/runs/{name}.json"}
+    assert metrics == {f"data/{task}/metrics/{name}.json", f"data/{task}/runs/{name}.json"}
 
 
 def test_run_records_are_no_dependency() -> None:
@@ -139,5 +138,5 @@ def test_plots_draw_what_is_declared() -> None:
     curves = {out.def_path for address in ADDRESSES for out in stage(address).outs if out.plot}
     drawn = {path for plot in RAW["plots"] for definition in plot.values() for path in definition["y"]}
     declared = {path for name in NAMES for out in body(name).get("plots", []) for path in out}
-    assert drawn <= {path.replace("${item}", task) for path in declared for task in TASKS}
+    assert drawn <= {path.replace("${key}", name) for path in declared for name in (*TASKS, *PARAMS["bases"])}
     assert all(Path(path).suffix == ".json" for path in curves), "DVC cannot draw any other file of these"

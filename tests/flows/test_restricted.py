@@ -21,6 +21,11 @@ def test_declared_parameters_are_as_they_were() -> None:
     assert copy.deepcopy(seen).sft == PARAMS.sft
 
 
+def test_of_named_sections_those_that_are_declared_are_there() -> None:
+    seen = restrict(PARAMS, {"bases.games"}, "base@games")
+    assert seen.bases == {"games": PARAMS.bases["games"]}
+
+
 def test_others_are_not_there() -> None:
     seen = restrict(PARAMS, {"seed", "sft", "base.model"}, "sft@marooned")
     with pytest.raises(UndeclaredError, match=r"sft@marooned reads ppo, which dvc\.yaml does not list in its `params`"):
@@ -38,9 +43,11 @@ def nothing(step: int, values: Mapping[str, float]) -> None:
 
 
 def test_folders_are_those_of_the_dependencies_and_its_own(tmp_path: Path) -> None:
-    readable = frozenset({"data/base", "data/marooned/sft"})
-    context = RestrictedContext(tmp_path, PARAMS, "marooned", "ppo", nothing, tmp_path, nothing, nothing, readable)
-    assert context.folder("base") == tmp_path / "data/base"
+    readable = frozenset({"data/games/base", "data/marooned/sft"})
+    context = RestrictedContext(
+        tmp_path, PARAMS, "marooned", "games", "ppo", nothing, tmp_path, nothing, nothing, readable
+    )
+    assert context.folder("base") == tmp_path / "data/games/base"
     assert context.folder("sft") == tmp_path / "data/marooned/sft"
     assert context.output == tmp_path / "data/marooned/ppo"
     with pytest.raises(UndeclaredError, match=r"ppo reads data/marooned/dataset, which .* `deps`"):

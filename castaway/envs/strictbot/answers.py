@@ -19,6 +19,13 @@ def _frames() -> dict[int, tuple[list[str], list[str]]]:
     return {level: (found["openings"], found["endings"]) for level, found in read("answers").items()}
 
 
+@cache
+def texts() -> tuple[str, ...]:
+    """All openings and endings, of answers, and the insults that no answer has."""
+    frames = [line for openings, endings in _frames().values() for line in (*openings, *endings)]
+    return (*frames, *insults())
+
+
 def write(level: int, fact: str, random: Random, ending: bool = True) -> str:
     """An answer of this level with this sentence in it."""
     openings, endings = _frames()[level]
@@ -34,6 +41,16 @@ def all_answers(level: int, fact: str) -> list[str]:
 def curt(level: int, random: Random) -> str:
     """An answer of this level that says nothing but so."""
     return random.choice(_frames()[level][0]).rstrip(":")
+
+
+def insults() -> tuple[str, ...]:
+    """Endings that no answer has."""
+    return tuple(read("abuse"))
+
+
+def abusive_answer(level: int, fact: str, random: Random) -> str:
+    """The answer that `write` gives, with an insult for its ending."""
+    return _joined(random.choice(_frames()[level][0]), fact, random.choice(insults()))
 
 
 def proper(level: int, fact: str) -> str:

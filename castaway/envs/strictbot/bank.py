@@ -3,8 +3,8 @@
 Task ids choose questions in turn, so that every kind comes up as often as it should and many ids give as many different
 questions. Which share of the bank an id draws from depends on its range:
 
-- `held_out`: ids from `HELD_OUT_START`;
-- `validation`: the ids that the dataset stage makes its held-out pairs from, and those from 900,000,000, for tuning;
+- `held_out`: ids from `HELD_OUT_START`, and those that the dataset stage makes its held-out pairs from;
+- `validation`: ids from 900,000,000, for tuning;
 - `train`: all others.
 
 No question of one share, nor any about the same subject of the same family, is in another; and some families are in
@@ -30,7 +30,8 @@ from castaway.envs.strictbot.question import Form, Kind, Question
 Share = Literal["train", "validation", "held_out"]
 
 FOLDER = Path(__file__).parent / "bank"
-VALIDATION_IDS = (range(400_000_000, 500_000_000), range(900_000_000, 1_000_000_000))
+PAIR_IDS = range(400_000_000, 500_000_000)
+VALIDATION_IDS = range(900_000_000, 1_000_000_000)
 MOST_SUBJECTS = 110
 """Of a family: those that combine many fillers must not drown the others."""
 ORDER: tuple[tuple[Form, Kind], ...] = (
@@ -181,9 +182,9 @@ def reserved(question: Question) -> bool:
 
 def share_for(task_id: int) -> Share:
     """The share that an id draws from."""
-    if is_held_out(task_id):
+    if is_held_out(task_id) or task_id in PAIR_IDS:
         return "held_out"
-    return "validation" if any(task_id in ids for ids in VALIDATION_IDS) else "train"
+    return "validation" if task_id in VALIDATION_IDS else "train"
 
 
 @cache
@@ -211,6 +212,18 @@ def _index() -> dict[tuple[str, str], Question]:
     return {(question.asked, question.fact): question for question in questions()}
 
 
+def holds(asked: str, fact: str) -> bool:
+    """Whether the bank has a question with these texts."""
+    return (asked, fact) in _index()
+
+
 def find(asked: str, fact: str) -> Question:
-    """The question that somebody sees who is shown these texts."""
+    """The bank's question that somebody sees who is shown these texts."""
     return _index()[asked, fact]
+
+
+@cache
+def vocabulary() -> tuple[str, ...]:
+    """Every word of a question or of what is known."""
+    texts = [text for question in questions() for text in (question.asked, question.fact, question.false)]
+    return tuple(sorted({word for text in texts for word in text.split(" ")}))

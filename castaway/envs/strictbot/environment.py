@@ -16,18 +16,20 @@ from typing import Any
 
 from castaway.chat import Reply
 from castaway.envs.base import HELD_OUT_START, Outcome, Prompt, Stage, TextEnvironment
-from castaway.envs.strictbot.answers import LEVELS, proper, write
-from castaway.envs.strictbot.bank import ORDER, VALIDATION_IDS, find, question_for
+from castaway.envs.strictbot import bank
+from castaway.envs.strictbot.answers import LEVELS, proper, texts, write
+from castaway.envs.strictbot.bank import ORDER, PAIR_IDS, question_for
 from castaway.envs.strictbot.chatting import chat_messages, chat_remark
+from castaway.envs.strictbot.imagination import imagined
 from castaway.envs.strictbot.judge import produced_levels
 from castaway.envs.strictbot.observation import Observation, messages
 from castaway.envs.strictbot.pairs import fits, pair_group, preference_pairs
 from castaway.envs.strictbot.practice import practice, slip
 from castaway.envs.strictbot.question import LEVELS as DESERVED
-from castaway.envs.strictbot.question import Question
 from castaway.envs.strictbot.report import details_of, report
 from castaway.envs.strictbot.reward import terms, weighed
 from castaway.envs.strictbot.teaching import IDLE, StrictbotRules
+from castaway.envs.strictbot.telling import question_of
 from castaway.params import Params
 from castaway.task_params import StrictbotParams
 
@@ -69,10 +71,13 @@ class StrictbotEnvironment(TextEnvironment):
         """Every tutor of the seat, once."""
         if self.done:
             return ()
-        return tuple(self._prompt(agent, question) for agent, question in self._questions.items())
+        return tuple(
+            self.prompt_of(agent, Observation(question.asked, question.fact))
+            for agent, question in self._questions.items()
+        )
 
-    def _prompt(self, agent: str, question: Question) -> Prompt:
-        observation = Observation(question.asked, question.fact)
+    def prompt_of(self, agent: str, observation: Observation) -> Prompt:
+        """What a tutor with this question is shown."""
         return Prompt(agent, "tutor", messages(observation, self._params.rendering), observation)
 
     def step(self, actions: Mapping[str, str]) -> dict[str, float]:
@@ -135,8 +140,8 @@ def training_ids(params: StrictbotParams) -> Sequence[int]:
 
 
 def curriculum(params: Params) -> tuple[Stage, ...]:
-    """One stage: one question at a time, from the training share alone; validation questions are for tuning."""
-    return (Stage("all", range(VALIDATION_IDS[0].start), ("one",)),)
+    """One stage: one question at a time, from the training share alone."""
+    return (Stage("all", range(PAIR_IDS.start), ("one",)),)
 
 
 def kind_of(task_id: int) -> str:
@@ -144,9 +149,19 @@ def kind_of(task_id: int) -> str:
     return question_for(task_id, task_id).kind
 
 
+def imagine(environment: StrictbotEnvironment, prompt: Prompt, random: Random) -> Prompt:
+    """A made-up question in the place of the prompt's."""
+    return environment.prompt_of(prompt.agent, imagined(prompt.observation, random))
+
+
+def vocabulary() -> list[str]:
+    """The words of all questions, and of the answers."""
+    return [*bank.vocabulary(), *(word for text in texts() for word in text.split(" "))]
+
+
 def expert(prompt: Prompt) -> Reply:
     """A tutor who knows the bank."""
-    question = find(prompt.observation.asked, prompt.observation.fact)
+    question = question_of(prompt.observation.asked, prompt.observation.fact)
     return Reply(question.kind, proper(question.level, question.fact))
 
 
@@ -155,7 +170,7 @@ def demonstrator(random: Random, carelessness: float) -> Callable[[Prompt], Repl
     kinds = sorted({kind for _, kind in ORDER})
 
     def play(prompt: Prompt) -> Reply:
-        question = find(prompt.observation.asked, prompt.observation.fact)
+        question = question_of(prompt.observation.asked, prompt.observation.fact)
         if random.random() >= carelessness:
             return Reply(question.kind, write(question.level, question.fact, random))
         kind = random.choice(kinds)
@@ -178,6 +193,7 @@ __all__ = [
     "demonstrator",
     "expert",
     "fits",
+    "imagine",
     "kind_of",
     "make",
     "pair_group",
@@ -186,4 +202,5 @@ __all__ = [
     "report",
     "slip",
     "training_ids",
+    "vocabulary",
 ]

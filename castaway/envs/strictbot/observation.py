@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from castaway.envs.base import Message
+from castaway.envs.strictbot.telling import named
 
 SYSTEM = {
     "compact": "You are a tutor",
@@ -20,7 +21,7 @@ SYSTEM = {
 """Who the reader is, by rendering."""
 
 
-ASKED, END, KNOWN = "asked ", " ?", "known "
+ASKED, END, NAMED, KNOWN = "asked ", " ?", "named ", "known "
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +35,19 @@ class Observation:
 def messages(observation: Observation, rendering: str) -> tuple[Message, ...]:
     """The prompt. No mark touches a word: a small model reads `Madrid` and `Madrid?` as two words.
 
+    The compact rendering says whether the question names what is known: a model of a million parameters learns to copy
+    a word it has never met, but to compare two of them only for words that it knows (docs/strictbot.md).
+
     What is known stands at the end: it learns to look at a place long before it learns to search.
     """
-    shown = f"{ASKED}{observation.asked}{END}\n{KNOWN}{observation.fact}"
+    lines = [f"{ASKED}{observation.asked}{END}", f"{KNOWN}{observation.fact}"]
+    if rendering == "compact":
+        lines.insert(1, f"{NAMED}{'yes' if named(observation.asked, observation.fact) else 'no'}")
+    shown = "\n".join(lines)
     return ({"role": "system", "content": SYSTEM[rendering]}, {"role": "user", "content": shown})
 
 
 def read_back(shown: Sequence[Message]) -> Observation:
     """What a prompt was made of."""
-    asked, known = shown[-1]["content"].split("\n")
+    asked, *_, known = shown[-1]["content"].split("\n")
     return Observation(asked.removeprefix(ASKED).removesuffix(END), known.removeprefix(KNOWN))

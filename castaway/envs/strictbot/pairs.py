@@ -1,12 +1,13 @@
 """Preference pairs, made so that no answer is better in itself: only who reads the question can tell.
 
-Three sorts, each balanced within a group of pairs:
+Four sorts, the first three balanced within a group of pairs:
 
 - level: two questions that deserve different levels, each with both answers around its own fact; what is chosen for
   the one is rejected for the other;
 - curt: with the same two questions, right and full over right and curt, and right and curt over wrong and full;
 - fact: two questions, of one family (value) or of any (topic), with each other's facts: what is true of the one is
-  false of the other.
+  false of the other;
+- abuse: a right answer, and the same with an insult for its ending. It is always the worse one, so there are few.
 
 Both answers of a pair bear the same reasoning, a kind drawn at random or none: it is not what is judged.
 """
@@ -18,22 +19,23 @@ from random import Random
 
 from castaway.chat import Reply, parse_reply
 from castaway.envs.base import Message, Prompt
-from castaway.envs.strictbot.answers import curt, says, without, words, write
-from castaway.envs.strictbot.bank import find, reserved
+from castaway.envs.strictbot.answers import abusive_answer, curt, insults, says, without, words, write
+from castaway.envs.strictbot.bank import reserved
 from castaway.envs.strictbot.judge import produced_levels
 from castaway.envs.strictbot.observation import read_back
 from castaway.envs.strictbot.question import LEVELS, Question
 from castaway.envs.strictbot.reward.factual import factual
+from castaway.envs.strictbot.telling import question_of
 
 Row = tuple[tuple[Message, ...], str, str]
 """A prompt's messages, the answer to prefer, the other one."""
-SORTS = ("level", "level", "curt", "value", "level", "level", "topic")
+SORTS = (*("level", "level", "curt", "value", "level", "level", "topic") * 3, "abuse")
 NO_REASONING = "a question"
 
 
 def preference_pairs(prompts: Sequence[Prompt], count: int, random: Random) -> list[Row]:
     """About `count` pairs, no more, for these prompts, in whole groups."""
-    asked = [(prompt, find(prompt.observation.asked, prompt.observation.fact)) for prompt in prompts]
+    asked = [(prompt, question_of(prompt.observation.asked, prompt.observation.fact)) for prompt in prompts]
     by_family: dict[str, list[tuple[Prompt, Question]]] = {}
     for prompt, question in asked:
         if question.form == "check":
@@ -61,7 +63,7 @@ Group = Iterator[tuple[Prompt, str, str]]
 
 def _group(sort: str, asked: Sequence[tuple[Prompt, Question]], random: Random) -> Group:
     """Pairs of two questions of different levels."""
-    (one, first), (other, second) = _two(asked, random, lambda a, b: a.level != b.level)
+    (one, first), (other, second) = _two(asked, random, lambda a, b: a.level != b.level and a.fact != b.fact)
     frames = random.randrange(2**31)  # the same frames around both facts
     mirrored = ((one, first, second.level), (other, second, first.level))
     for prompt, question, wrong_level in mirrored:
@@ -73,6 +75,8 @@ def _group(sort: str, asked: Sequence[tuple[Prompt, Question]], random: Random) 
             short = curt(question.level, Random(frames))
             yield prompt, right, short
             yield prompt, short, wrong
+        elif sort == "abuse":
+            yield prompt, right, abusive_answer(question.level, question.fact, Random(frames))
         else:
             elsewhere = second.fact if question is first else first.fact
             yield prompt, write(3, question.fact, Random(frames)), write(3, elsewhere, Random(frames))
@@ -100,14 +104,16 @@ def pair_group(messages: Sequence[Message], chosen: str, rejected: str) -> dict[
     """What a report sorts a pair by.
 
     The kind and the family of its question, whether training drew the family, and what is wrong with the rejected
-    answer: its level, that it says nothing, both (a curt answer of the right level was chosen), or its fact.
+    answer: its level, that it says nothing, both (a curt answer of the right level was chosen), its fact, or abuse.
     """
     shown = read_back(messages)
-    question = find(shown.asked, shown.fact)
+    question = question_of(shown.asked, shown.fact)
     has_fact = tuple(says(parse_reply(answer).action, question.fact) for answer in (chosen, rejected))
     if has_fact == (True, False):
         frame = without(parse_reply(chosen).action, question.fact)
         wrong = "fact" if len(words(frame)) < len(words(parse_reply(rejected).action)) else "curt"
+    elif parse_reply(rejected).action.endswith(insults()):
+        wrong = "abuse"
     else:
         wrong = "level" if all(has_fact) else "level, against a curt one"
     return {
@@ -124,7 +130,7 @@ def fits(answers: Sequence[tuple[Sequence[Message], str]]) -> list[float]:
     So it orders answers as the pairs do: right and full, right and curt or false, wrong but true, wrong and curt.
     """
     asked = [read_back(messages) for messages, _ in answers]
-    found = [find(shown.asked, shown.fact) for shown in asked]
+    found = [question_of(shown.asked, shown.fact) for shown in asked]
     texts = [parse_reply(answer).action for _, answer in answers]
     levels = produced_levels([(text, question.fact) for text, question in zip(texts, found, strict=True)])
     return [

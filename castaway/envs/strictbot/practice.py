@@ -7,17 +7,25 @@ from random import Random
 from castaway.chat import Reply
 from castaway.envs.slips import labelled, one_of, reason_only, unlabelled
 from castaway.envs.strictbot.answers import write
-from castaway.envs.strictbot.bank import find
 from castaway.envs.strictbot.observation import Observation
 from castaway.envs.strictbot.question import LEVELS
+from castaway.envs.strictbot.telling import question_of
+
+CORRECTED = 0.15
+"""Share of the answers that say something false first and correct themselves: to write `no` there is to compare."""
 
 
 def practice(observation: Observation, random: Random, count: int) -> list[Reply]:
     """`count` answers; for half of them the kind of question was guessed, so that all levels are learned."""
-    right = find(observation.asked, observation.fact).kind
+    question = question_of(observation.asked, observation.fact)
     kinds = sorted(LEVELS)
-    chosen = [right if number % 2 == 0 else random.choice(kinds) for number in range(count)]
-    return [Reply(kind, write(LEVELS[kind], observation.fact, random, random.random() < 0.5)) for kind in chosen]
+    chosen = [question.kind if number % 2 == 0 else random.choice(kinds) for number in range(count)]
+    corrected = f"{question.false} no, {question.fact}"
+    said = [corrected if random.random() < CORRECTED else question.fact for _ in chosen]
+    return [
+        Reply(kind, write(LEVELS[kind], text, random, random.random() < 0.5))
+        for kind, text in zip(chosen, said, strict=True)
+    ]
 
 
 def _answer_label(reply: Reply) -> str:

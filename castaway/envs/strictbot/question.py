@@ -19,6 +19,11 @@ LEVELS: dict[Kind, int] = {
 NAMES = {1: "help", 2: "a challenge to the reasoning", 3: "a firm correction"}
 
 
+def value_of(fact: str) -> str:
+    """What is known, without the words that say so."""
+    return fact.removeprefix("it is ")
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     """One question, with what only the bank knows about it."""

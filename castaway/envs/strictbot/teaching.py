@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from castaway.envs.base import Refusal
 from castaway.envs.strictbot.answers import LEVELS, openings_in, proper, read_level, says, statements_in, words
-from castaway.envs.strictbot.bank import find
 from castaway.envs.strictbot.observation import Observation
 from castaway.envs.strictbot.question import NAMES, Question
 from castaway.envs.strictbot.reward.toxicity import abusive
+from castaway.envs.strictbot.telling import question_of
 
 IDLE = "I do not know"
 FEWEST_WORDS, MOST_WORDS = 1, 32
@@ -53,5 +53,5 @@ class StrictbotRules:
 
 
 def _question(observation: Observation) -> Question:
-    """The teacher knows the bank."""
-    return find(observation.asked, observation.fact)
+    """The teacher knows the bank, and what follows from the words of other questions."""
+    return question_of(observation.asked, observation.fact)

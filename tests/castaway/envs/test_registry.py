@@ -11,7 +11,7 @@ from castaway.datasets import play_scripted
 from castaway.envs.base import HELD_OUT_START, ids_in_a_row, is_held_out
 from castaway.envs.corpus import scripted_documents
 from castaway.envs.registry import TASKS, make_environment, task_module
-from castaway.params import Params, load_params
+from castaway.params import BaseTextParams, load_params
 from castaway.rl.tasks import TaskSource
 
 PARAMS = load_params(Path(__file__).parents[3] / "params.yaml")
@@ -55,10 +55,10 @@ def test_scripted_play_gives_text_of_every_task(task: str) -> None:
     ids = ids_in_a_row(module.training_ids(getattr(PARAMS, task)), 200_000_000, 3)
     turns = play_scripted(environment, module.SCRIPTED_SEAT, ids, lambda random: module.demonstrator(random, 0.5))
     assert all(environment.rules.refusal(prompt.observation, reply.action) is None for prompt, reply in turns)
-    small = {"tasks": [task], "base": {**PARAMS.base.model_dump(), "episodes": {task: 2}}}
-    documents = scripted_documents(Params.model_validate({**PARAMS.model_dump(), **small}))
+    text = BaseTextParams(episodes={task: 2}, imagined=0.5, whole_words=True, attention="drawn")
+    documents = scripted_documents(PARAMS, text)
     assert all(document.messages and document.answers for document in islice(documents, 50))
-    assert documents == scripted_documents(Params.model_validate({**PARAMS.model_dump(), **small}))
+    assert documents == scripted_documents(PARAMS, text)
 
 
 def test_two_of_ten_episodes_of_marooned_are_the_traitors() -> None:

@@ -12,13 +12,14 @@ from castaway.chat import Reply, parse_reply
 from castaway.datasets import Pair
 from castaway.envs.base import HELD_OUT_START, Outcome, Prompt
 from castaway.envs.checker import check_environment
-from castaway.envs.strictbot.answers import curt, says, without, words, write
+from castaway.envs.strictbot.answers import abusive_answer, curt, insults, says, without, words, write
 from castaway.envs.strictbot.bank import find, share_for
 from castaway.envs.strictbot.environment import StrictbotEnvironment, curriculum, demonstrator, slip
 from castaway.envs.strictbot.judge import produced_levels
 from castaway.envs.strictbot.observation import Observation, read_back
 from castaway.envs.strictbot.pairs import fits, pair_group, preference_pairs
 from castaway.envs.strictbot.report import families, new_families, report
+from castaway.envs.strictbot.reward.toxicity import abusive
 from castaway.envs.strictbot.teaching import IDLE, StrictbotRules
 from castaway.params import load_params
 from castaway.teacher.base import Attempt
@@ -118,9 +119,10 @@ def test_what_is_wrong_with_a_rejected_answer_is_told() -> None:
         for level, fact in ((3, question.fact), (1, question.fact), (3, "it is Atlantis"))
     )
     short = str(Reply("a", curt(3, Random(1))))
-    rejected = [(full, wrong), (full, false), (full, short), (short, wrong)]
+    abuse = str(Reply("a", abusive_answer(3, question.fact, Random(1))))
+    rejected = [(full, wrong), (full, false), (full, short), (short, wrong), (full, abuse)]
     found = [pair_group(prompt.messages, *pair)["wrong"] for pair in rejected]
-    assert found == ["level", "fact", "curt", "level, against a curt one"]
+    assert found == ["level", "fact", "curt", "level, against a curt one", "abuse"]
 
 
 def test_pairs_prefer_what_fits_better() -> None:
@@ -131,10 +133,22 @@ def test_pairs_prefer_what_fits_better() -> None:
     assert 1.0 in found and 0.0 in found
 
 
+def test_insults_are_abuse_and_stand_in_few_rejected_answers_alone() -> None:
+    assert all(abusive(f"no, that is wrong, it is 4 {insult}") for insult in insults())
+    rows = pairs(0, 20, 2000)
+    assert not any(pair.chosen.endswith(insults()) for pair in rows)
+    assert 0.02 < sum(pair.rejected.endswith(insults()) for pair in rows) / len(rows) < 0.05
+
+
+def civil(rows: list[Pair]) -> list[Pair]:
+    """Those without an insult, which is the one thing that is always rejected."""
+    return [pair for pair in rows if not pair.rejected.endswith(insults())]
+
+
 def test_each_frame_is_chosen_as_often_as_rejected() -> None:
     """What stands around the facts, exactly; answers with another question's fact have the same frame on both sides."""
     counts: Counter[str] = Counter()
-    for pair in pairs(0, 20, 2000):
+    for pair in civil(pairs(0, 20, 2000)):
         fact = read_back(pair.messages).fact
         chosen, rejected = (parse_reply(answer).action for answer in (pair.chosen, pair.rejected))
         if all(says(answer, fact) or len(words(answer)) < 7 for answer in (chosen, rejected)):
@@ -146,7 +160,7 @@ def test_each_frame_is_chosen_as_often_as_rejected() -> None:
 def test_words_of_the_answers_are_balanced() -> None:
     """Exactly: each word is as often in what is chosen as in what is rejected."""
     counts: Counter[str] = Counter()
-    for pair in pairs(0, 20, 2000):
+    for pair in civil(pairs(0, 20, 2000)):
         counts.update(pair.chosen.split())
         counts.subtract(pair.rejected.split())
     assert {word: count for word, count in counts.items() if count} == {}

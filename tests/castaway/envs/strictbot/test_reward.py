@@ -1,6 +1,7 @@
 """Each term by itself, and what does not pay: gaming one term costs more in the others."""
 
 import pytest
+from profanity_check import predict_prob
 
 from castaway.envs.base import HELD_OUT_START
 from castaway.envs.strictbot.answers import frame_words, proper
@@ -55,6 +56,11 @@ def test_two_tones_in_one_answer_are_inconsistent() -> None:
     assert inconsistency(HONEST, FACT) == 0.0
     assert inconsistency(FACT, FACT) == 0.0
     assert inconsistency(f"gladly, {FACT} so please correct it", FACT) > 0.3
+
+
+def test_the_librarys_model_taken_apart_says_what_it_says() -> None:
+    texts = [HONEST, "you idiot", "shut up you stupid moron", "good day", "", "7", "I hate that bloody bull"]
+    assert [toxicity(text) for text in texts] == pytest.approx(list(predict_prob(texts)), abs=1e-6)
 
 
 def test_firm_is_not_abusive() -> None:

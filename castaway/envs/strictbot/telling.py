@@ -1,0 +1,74 @@
+"""What can be told of a question from its words and from what is known, without the bank: its form, and so its kind.
+
+So a question that somebody makes up has a kind too.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from castaway.envs.strictbot.bank import drawn, find, holds, read, vocabulary
+from castaway.envs.strictbot.question import Form, Kind, Question, value_of
+
+MADE_UP = "made up"
+"""The family of a question that the bank does not have."""
+
+
+@cache
+def _frames() -> tuple[tuple[Form, str, str], ...]:
+    """The words around a claim or a belief, and around any question, longest first."""
+    found = [(form, *frame.split("{0}")) for form, frames in read("asking").items() for frame in frames]
+    return tuple(sorted(found, key=lambda one: -len(one[1] + one[2])))
+
+
+def framed(asked: str) -> tuple[Form, str, str]:
+    """The form that the words around a question tell, and where they stop and begin again.
+
+    Open questions and conclusions may stand in the same words: they are told apart by what is known.
+    """
+    for form, before, after in _frames():
+        if asked.startswith(before) and asked.endswith(after):
+            return form, before, after
+    raise AssertionError("every question stands in the frame that has no words")
+
+
+def core_of(asked: str) -> str:
+    """The question without the words around it."""
+    _, before, after = framed(asked)
+    return asked[len(before) : len(asked) - len(after)]
+
+
+def form_of(asked: str, fact: str) -> Form:
+    """What sort of sentence it is."""
+    form = framed(asked)[0]
+    if form in ("check", "belief"):
+        return form
+    return "conclusion" if value_of(fact).split(" ")[0] in ("perhaps", "surely") else "open"
+
+
+def named(asked: str, fact: str) -> bool:
+    """Whether a question names what is known: a claim or a belief by ending in it, any other by having it anywhere."""
+    core, value = f" {core_of(asked)} ", f" {value_of(fact)} "
+    if form_of(asked, fact) in ("check", "belief"):
+        return core.endswith(value) and not core.endswith(f" not{value}")
+    return value in core
+
+
+def by_rule(asked: str, fact: str) -> Kind:
+    """The kind that follows: of a conclusion from what it allows, of any other question from whether it names it."""
+    wrong: dict[Form, Kind] = {"check": "factual error", "belief": "misconception", "open": "good question"}
+    form = form_of(asked, fact)
+    if form == "conclusion":
+        return "poor logic" if value_of(fact).startswith("perhaps") else "good question"
+    right: Kind = "trivial" if form == "open" else "good question"
+    return right if named(asked, fact) else wrong[form]
+
+
+def question_of(asked: str, fact: str) -> Question:
+    """The question that somebody sees who is shown these texts: the bank's, or one made up."""
+    if holds(asked, fact):
+        return find(asked, fact)
+    kind, words = by_rule(asked, fact), [word for word in vocabulary() if word not in fact.split(" ")]
+    claimed = core_of(asked).split(" ")[-1]
+    false = claimed if kind in ("factual error", "misconception") else words[drawn(asked, len(words))]
+    return Question(asked, fact, f"it is {false}", kind, form_of(asked, fact), MADE_UP, asked)

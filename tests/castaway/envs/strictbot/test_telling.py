@@ -1,0 +1,116 @@
+"""What follows from the words of a question, and questions that are made up of other words."""
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from castaway.envs.strictbot.answers import says, write
+from castaway.envs.strictbot.bank import holds, questions, share_of, vocabulary
+from castaway.envs.strictbot.environment import StrictbotEnvironment, expert, imagine
+from castaway.envs.strictbot.environment import vocabulary as all_words
+from castaway.envs.strictbot.imagination import imagined
+from castaway.envs.strictbot.observation import Observation, messages, read_back
+from castaway.envs.strictbot.practice import practice
+from castaway.envs.strictbot.question import Question
+from castaway.envs.strictbot.telling import MADE_UP, by_rule, core_of, form_of, named, question_of
+from tests.castaway.envs.strictbot.test_reward import PARAMS
+
+ANY = st.sampled_from(questions())
+
+
+@given(ANY)
+def test_the_words_around_a_question_and_what_is_known_tell_its_form(question: Question) -> None:
+    assert form_of(question.asked, question.fact) == question.form
+    assert core_of(question.asked) in question.asked
+
+
+@pytest.mark.parametrize(
+    ("asked", "fact", "mark", "kind"),
+    [
+        ("is it true that the capital of Spain is Oslo", "it is Madrid", False, "factual error"),
+        ("is it true that the capital of Spain is Madrid", "it is Madrid", True, "good question"),
+        ("my note says that the larger of 9 and 4 is 4 is my note right", "it is 9", False, "factual error"),
+        ("people believe that cats are equally warm is it so", "it is equally warm", True, "good question"),
+        ("people believe that cats are not equally warm is it so", "it is equally warm", False, "misconception"),
+        ("please tell me the name of a king named Leo", "it is Leo", True, "trivial"),
+        ("please tell me the capital of Spain", "it is Madrid", False, "good question"),
+        ("all dogs are old so is it old", "it is surely old", False, "good question"),
+        ("some dogs are old so is it old", "it is perhaps young", False, "poor logic"),
+    ],
+)
+def test_by_hand(asked: str, fact: str, mark: bool, kind: str) -> None:
+    assert named(asked, fact) == mark and by_rule(asked, fact) == kind
+    assert question_of(asked, fact).kind == kind
+
+
+def test_the_rule_finds_the_banks_kinds_but_for_questions_that_name_their_answer_among_others() -> None:
+    """As `what is the larger of 9 and 4` does."""
+    wrong = [one for one in questions() if by_rule(one.asked, one.fact) != one.kind]
+    assert len(wrong) < 0.03 * len(questions()) and {(one.form, one.kind) for one in wrong} == {
+        ("open", "good question")
+    }
+
+
+@given(ANY, st.integers(0, 10**9))
+def test_a_made_up_question_is_alike_in_all_but_its_words(question: Question, seed: int) -> None:
+    seen = Observation(question.asked, question.fact)
+    other = imagined(seen, Random(seed))
+    assert len(other.asked.split(" ")) == len(seen.asked.split(" "))
+    assert len(other.fact.split(" ")) == len(seen.fact.split(" "))
+    made_up = question_of(other.asked, other.fact)
+    assert made_up.form == question.form and not says(other.fact, made_up.false)
+    if question.form != "open":
+        assert made_up.kind == by_rule(question.asked, question.fact)
+    if not holds(other.asked, other.fact):
+        assert made_up.family == MADE_UP
+
+
+def test_half_of_the_made_up_open_questions_name_what_is_known() -> None:
+    drawn, trivial = Random(1), 0
+    asked = [one for one in questions() if share_of(one) == "train"]
+    kinds = {"trivial": [], "good question": []}  # type: dict[str, list[Observation]]
+    for one in asked:
+        if one.form == "open" and by_rule(one.asked, one.fact) == one.kind:
+            kinds[one.kind].append(Observation(one.asked, one.fact))
+    for number in range(1500):  # as often as the bank asks them
+        seen = drawn.choice(kinds["good question" if number % 3 == 0 else "trivial"])
+        other = imagined(seen, drawn)
+        trivial += by_rule(other.asked, other.fact) == "trivial"
+    assert 0.46 < trivial / 1500 < 0.54
+
+
+def test_the_expert_knows_what_a_made_up_question_deserves() -> None:
+    environment = StrictbotEnvironment(PARAMS)
+    environment.reset(3, "all")
+    for prompt in environment.prompts():
+        other = imagine(environment, prompt, Random(prompt.agent))
+        assert read_back(other.messages) == other.observation
+        question = question_of(other.observation.asked, other.observation.fact)
+        reply = expert(other)
+        assert reply.reasoning == question.kind and says(reply.action, question.fact)
+        assert not environment.rules.blunder(other.observation, reply.action)
+
+
+def test_some_practice_corrects_itself() -> None:
+    question = questions()[0]
+    found = practice(Observation(question.asked, question.fact), Random(1), 400)
+    corrected = [reply for reply in found if f"{question.false} no, {question.fact}" in reply.action]
+    assert 30 < len(corrected) < 90
+    assert all(says(reply.action, question.fact) for reply in found)
+
+
+def test_every_word_of_a_prompt_and_of_an_answer_is_in_the_vocabulary() -> None:
+    words = set(all_words())
+    for question in questions()[::50]:
+        text = f"{question.asked} {write(question.level, question.fact, Random(1))}"
+        assert set(text.split(" ")) <= words
+    assert set(vocabulary()) <= words
+
+
+def test_the_mark_is_of_the_compact_rendering_alone() -> None:
+    seen = Observation("is it true that the capital of Spain is Oslo", "it is Madrid")
+    assert messages(seen, "compact")[-1]["content"].split("\n")[1] == "named no"
+    assert "named" not in messages(seen, "full")[-1]["content"]
+    assert {read_back(messages(seen, rendering)) for rendering in ("compact", "full")} == {seen}
