@@ -5,6 +5,8 @@ Whoever reads the bank alone learns its facts by heart, and fails where it meets
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
 from random import Random
 
 from castaway.envs.strictbot.bank import vocabulary
@@ -16,23 +18,35 @@ KEPT = ("perhaps", "surely")
 """What a conclusion allows: these words say it."""
 OTHERS = (0.3, 1.0)
 """Shares of a question's words that become others; those of what is known all do."""
+LENGTHS = (1, 1, 2, 3)
+"""Words that one word of what is known becomes."""
 UNNAMED = 0.25
 """Share of the open questions which hold what is known that no longer do: the bank has two of them for one other."""
 
 
 def imagined(observation: Observation, random: Random) -> Observation:
-    """A question alike in all but its words: each becomes another one, the same wherever it stands."""
+    """A question alike in all but its words: each becomes another one, the same wherever it stands.
+
+    A word of what is known becomes up to three, so that where it ends has to be found too.
+    """
     _, before, after = framed(observation.asked)
     core, value = core_of(observation.asked).split(" "), value_of(observation.fact).split(" ")
-    share = random.choice(OTHERS)
-    changed = [word for word in dict.fromkeys([*value, *core]) if word not in KEPT]
-    changed = [word for word in changed if word in value or random.random() < share]
-    kept = {*core, *value} - {*changed}
-    new = [word for word in random.sample(vocabulary(), len(changed) + len(kept) + 1) if word not in kept]
-    into = dict(zip(changed, new, strict=False))
-    asked = before + " ".join(into.get(word, word) for word in core) + after
-    known = [into.get(word, word) for word in value]
+    share, words = random.choice(OTHERS), iter(random.sample(vocabulary(), len(vocabulary())))
+    into = {word: word for word in (*core, *value)}
+    for word in dict.fromkeys(core):
+        if word not in KEPT and random.random() < share:
+            into[word] = _new(words, into, 1)
+    for word in dict.fromkeys(value):
+        if word not in KEPT:
+            into[word] = _new(words, into, random.choice(LENGTHS))
+    asked = before + " ".join(into[word] for word in core) + after
+    known = [into[word] for word in value]
     is_open = form_of(observation.asked, observation.fact) == "open"
     if is_open and named(observation.asked, observation.fact) and random.random() < UNNAMED:
-        known[-1] = new[len(changed)]
+        known[-1] = _new(words, into, 1)
     return Observation(asked, f"it is {' '.join(known)}")
+
+
+def _new(words: Iterator[str], into: dict[str, str], count: int) -> str:
+    """So many words which the question does not have."""
+    return " ".join(islice((word for word in words if word not in into), count))
