@@ -72,8 +72,8 @@ class BaseTextParams(Section):
     """Share of the situations in that text that are made up, in tasks that can make some up."""
     whole_words: bool
     """Whether every word that the tasks name is a token of its own, on top of `base.vocabulary`."""
-    attention: Literal["drawn", "equal"]
-    """Where attention begins: drawn at random, or looking for equal tokens, for who has to copy and to compare."""
+    attention: Literal["drawn", "copying"]
+    """Where attention begins: drawn at random, or able to copy (`castaway/models/copying.py`)."""
 
 
 class TeacherParams(Section):

@@ -15,7 +15,8 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, Trainer, TrainingArguments
 
 from castaway.envs.corpus import Document, scripted_documents, task_words
-from castaway.models.tiny import CONTEXT, look_for_equal_tokens, new_model, train_tokenizer
+from castaway.models.copying import begin_with_copying
+from castaway.models.tiny import CONTEXT, new_model, train_tokenizer
 from castaway.models.tokens import prompt_tokens, reply_tokens
 from castaway.models.training import CurveCallback, seed_everything, trainer_settings
 from stages.context import Context
@@ -37,8 +38,8 @@ def run(context: Context) -> dict[str, Any]:
 
     # Pretraining: what is learned is the answers; the situations themselves are random.
     model = new_model(params, tokenizer)
-    if own.attention == "equal":
-        look_for_equal_tokens(model)
+    if own.attention == "copying":
+        begin_with_copying(model)
     settings = trainer_settings(
         context.scratch,
         seed=context.params.seed,

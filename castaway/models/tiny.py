@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-import torch
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
@@ -88,16 +87,3 @@ def new_model(params: BaseParams, tokenizer: PreTrainedTokenizerFast) -> LlamaFo
         bos_token_id=None,
     )
     return LlamaForCausalLM(config)
-
-
-@torch.no_grad()
-def look_for_equal_tokens(model: LlamaForCausalLM) -> None:
-    """Let attention begin by looking for what equals the token that looks, and pass on what it finds.
-
-    Keys begin as the queries and the output as the values' transpose, the products being close to the identity
-    (mimetic initialisation, Trockman and Kolter 2023). Copying a word and comparing two come many steps sooner.
-    """
-    for layer in model.model.layers:
-        attention = layer.self_attn
-        attention.k_proj.weight.copy_(attention.q_proj.weight)
-        attention.o_proj.weight.copy_(attention.v_proj.weight.T)

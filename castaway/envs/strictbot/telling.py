@@ -68,7 +68,8 @@ def question_of(asked: str, fact: str) -> Question:
     """The question that somebody sees who is shown these texts: the bank's, or one made up."""
     if holds(asked, fact):
         return find(asked, fact)
-    kind, words = by_rule(asked, fact), [word for word in vocabulary() if word not in fact.split(" ")]
-    claimed = core_of(asked).split(" ")[-1]
-    false = claimed if kind in ("factual error", "misconception") else words[drawn(asked, len(words))]
-    return Question(asked, fact, f"it is {false}", kind, form_of(asked, fact), MADE_UP, asked)
+    kind, size = by_rule(asked, fact), len(value_of(fact).split(" "))
+    claimed, words = core_of(asked).split(" ")[-size:], [word for word in vocabulary() if word not in fact.split(" ")]
+    if kind not in ("factual error", "misconception"):
+        claimed = [words[drawn(f"{asked} {place}", len(words))] for place in range(size)]
+    return Question(asked, fact, f"it is {' '.join(claimed)}", kind, form_of(asked, fact), MADE_UP, asked)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from castaway.models.policy import load_adapter, load_model, load_tokenizer, new_adapter
 from castaway.models.reward import Scale
-from castaway.models.tiny import PAD, SPECIAL_TOKENS, look_for_equal_tokens, new_model, train_tokenizer
+from castaway.models.tiny import PAD, SPECIAL_TOKENS, new_model, train_tokenizer
 from castaway.models.tokens import pad_left, positions
 from castaway.params import LoraParams
 from castaway.rl.actor_critic import ActorCritic, TurnBatch
@@ -35,21 +35,6 @@ def test_whole_words_are_one_token_each_wherever_they_stand() -> None:
     assert whole == ["Kathmandu", "wrong,", "27", "EAST"]
     assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
     assert len(tokenizer) == len(train_tokenizer(["pack wood 0 room 4"] * 5, 300)) + len(words)
-
-
-def test_attention_begins_at_equal_tokens() -> None:
-    torch.manual_seed(1)
-    model = new_model(small_base(), TOKENIZER)
-    tokens = torch.tensor([[9, 40, 17, 60, 33, 40]])
-
-    def looked_at() -> torch.Tensor:
-        model.set_attn_implementation("eager")
-        return model(tokens, output_attentions=True).attentions[0][0, :, -1].mean(0)
-
-    before = looked_at()
-    look_for_equal_tokens(model)
-    after = looked_at()
-    assert int(after[:-1].argmax()) == 1 and after[1] > 1.5 * before[1]
 
 
 def test_a_conversation_ends_every_message_with_the_stop_token() -> None:
