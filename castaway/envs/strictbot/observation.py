@@ -21,7 +21,9 @@ SYSTEM = {
 """Who the reader is, by rendering."""
 
 
-ASKED, END, NAMED, KNOWN = "asked ", " ?", "named ", "known "
+ASKED, END, TOLD, KNOWN = "asked ", " ?", "told ", "known "
+YES, NO = "yes", "nowhere"
+"""Whether the question tells what is known; neither word, nor any of the marks, stands in a question or a fact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ def messages(observation: Observation, rendering: str) -> tuple[Message, ...]:
     """
     lines = [f"{ASKED}{observation.asked}{END}", f"{KNOWN}{observation.fact}"]
     if rendering == "compact":
-        lines.insert(1, f"{NAMED}{'yes' if named(observation.asked, observation.fact) else 'no'}")
+        lines.insert(1, f"{TOLD}{YES if named(observation.asked, observation.fact) else NO}")
     shown = "\n".join(lines)
     return ({"role": "system", "content": SYSTEM[rendering]}, {"role": "user", "content": shown})
 

@@ -111,6 +111,7 @@ def test_every_word_of_a_prompt_and_of_an_answer_is_in_the_vocabulary() -> None:
 
 def test_the_mark_is_of_the_compact_rendering_alone() -> None:
     seen = Observation("is it true that the capital of Spain is Oslo", "it is Madrid")
-    assert messages(seen, "compact")[-1]["content"].split("\n")[1] == "named no"
-    assert "named" not in messages(seen, "full")[-1]["content"]
+    assert messages(seen, "compact")[-1]["content"].split("\n")[1] == "told nowhere"
+    assert "told" not in messages(seen, "full")[-1]["content"]
+    assert not {"asked", "?", "told", "yes", "nowhere", "known"} & set(vocabulary())
     assert {read_back(messages(seen, rendering)) for rendering in ("compact", "full")} == {seen}
