@@ -14,8 +14,8 @@ from castaway.envs.strictbot.observation import Observation
 from castaway.envs.strictbot.question import value_of
 from castaway.envs.strictbot.telling import core_of, form_of, framed, named
 
-KEPT = ("perhaps", "surely")
-"""What a conclusion allows: these words say it."""
+KEPT = ("perhaps", "surely", "not")
+"""Words that decide what a question deserves."""
 OTHERS = (0.3, 1.0)
 """Shares of a question's words that become others; those of what is known all do."""
 LENGTHS = (1, 1, 2, 3)
@@ -49,4 +49,4 @@ def imagined(observation: Observation, random: Random) -> Observation:
 
 def _new(words: Iterator[str], into: dict[str, str], count: int) -> str:
     """So many words which the question does not have."""
-    return " ".join(islice((word for word in words if word not in into), count))
+    return " ".join(islice((word for word in words if word not in into and word not in KEPT), count))
