@@ -68,8 +68,9 @@ def question_of(asked: str, fact: str) -> Question:
     """The question that somebody sees who is shown these texts: the bank's, or one made up."""
     if holds(asked, fact):
         return find(asked, fact)
-    kind, size = by_rule(asked, fact), len(value_of(fact).split(" "))
-    claimed, words = core_of(asked).split(" ")[-size:], [word for word in vocabulary() if word not in fact.split(" ")]
+    core, kind, size = core_of(asked), by_rule(asked, fact), len(value_of(fact).split(" "))
+    words = [word for word in vocabulary() if word not in fact.split(" ")]
+    claimed = core.split(" ")[-size - 1 if core.endswith(f" not {value_of(fact)}") else -size :]
     if kind not in ("factual error", "misconception"):
         claimed = [words[drawn(f"{asked} {place}", len(words))] for place in range(size)]
     return Question(asked, fact, f"it is {' '.join(claimed)}", kind, form_of(asked, fact), MADE_UP, asked)
