@@ -57,7 +57,7 @@ WRONG_VALUES = [
     ("base.heads", "3", "3", "a multiple of heads"),
     ("bases.games.episodes", "180", "180", "section with a whole number greater than 0 for each"),
     ("bases.games.episodes.marooned", "0", "0", "a whole number greater than 0"),
-    ("bases.games.attention", "full", "'full'", "one of 'drawn', 'equal'"),
+    ("bases.games.attention", "full", "'full'", "one of 'drawn', 'copying'"),
     ("openspiel.easy.threshold", "60", "60", "of at least 0 and of at most 1"),
     ("openspiel.easy.games", "[]", "[]", "a non-empty list"),
     ("openspiel.hard.opponents", "[random, mcts-1]", "'mcts-1'", "random, self, or mcts-N with 2 simulations or more"),
