@@ -20,6 +20,8 @@ OTHERS = (0.3, 1.0)
 """Shares of a question's words that become others; those of what is known all do."""
 LENGTHS = (1, 1, 2, 3)
 """Words that one word of what is known becomes."""
+AGAIN = 0.5
+"""Share of those with more than one in which the first comes back before another."""
 UNNAMED = 0.25
 """Share of the open questions which hold what is known that no longer do: the bank has two of them for one other."""
 
@@ -27,7 +29,7 @@ UNNAMED = 0.25
 def imagined(observation: Observation, random: Random) -> Observation:
     """A question alike in all but its words: each becomes another one, the same wherever it stands.
 
-    A word of what is known becomes up to three, so that where it ends has to be found too.
+    A word of what is known becomes a few, so that where it ends has to be found too.
     """
     _, before, after = framed(observation.asked)
     core, value = core_of(observation.asked).split(" "), value_of(observation.fact).split(" ")
@@ -38,13 +40,21 @@ def imagined(observation: Observation, random: Random) -> Observation:
             into[word] = _new(words, into, 1)
     for word in dict.fromkeys(value):
         if word not in KEPT:
-            into[word] = _new(words, into, random.choice(LENGTHS))
+            into[word] = _phrase(words, into, random)
     asked = before + " ".join(into[word] for word in core) + after
     known = [into[word] for word in value]
     is_open = form_of(observation.asked, observation.fact) == "open"
     if is_open and named(observation.asked, observation.fact) and random.random() < UNNAMED:
         known[-1] = _new(words, into, 1)
     return Observation(asked, f"it is {' '.join(known)}")
+
+
+def _phrase(words: Iterator[str], into: dict[str, str], random: Random) -> str:
+    """A few new words, some of which come back, as in `as often as before`."""
+    found = _new(words, into, random.choice(LENGTHS)).split(" ")
+    if random.random() < AGAIN:
+        found += [found[0], *_new(words, into, 1).split(" ")] if len(found) > 1 else []
+    return " ".join(found)
 
 
 def _new(words: Iterator[str], into: dict[str, str], count: int) -> str:
