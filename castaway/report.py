@@ -37,6 +37,7 @@ def task_report(folder: Path, seat: str = "") -> str:
     parts += _of(
         folder / "evaluate.json", lambda evaluate: [games_table(evaluate, seat)] if "games" in evaluate else []
     )
+    parts += _of(folder / "evaluate.json", shares_table)
     if (folder / "reward_model.json").is_file():
         parts.append(_of(folder / "reward_model.json", reward_model_line))
     paths = sorted(folder.glob("seeds/*.json"), key=lambda path: (len(path.stem), path.stem))
@@ -75,6 +76,18 @@ def results_table(evaluate: Figures, seat: str = "") -> str:
     wins = [f"{other} success (95 %)" for other in others]
     header = ["policy", "invalid replies", f"{seat} success (95 %)".strip(), *wins, "mean return", "episodes"]
     return table(header, [[policy, *_policy_cells(evaluate[policy], others)] for policy in known])
+
+
+def shares_table(evaluate: Figures) -> list[str]:
+    """A row for each policy with the shares that the task itself reports with intervals, if it reports any."""
+    figures = _figure(evaluate, "final")
+    bounded = [name.removesuffix("_low") for name in figures if name.endswith("_low")]
+    usual = ("success_rate", "invalid_rate", "mean_return", "gap_closed")
+    own = [name for name in bounded if not name.endswith(usual)]
+    if not own:
+        return []
+    rows = [[policy, *(share(evaluate[policy], name) for name in own)] for policy in POLICIES if policy in evaluate]
+    return [table(["policy", *(name.replace("_", " ") for name in own)], rows)]
 
 
 def games_table(evaluate: Figures, seat: str = "", policy: str = "final") -> str:

@@ -22,6 +22,7 @@ from castaway.report import (
     seed_header,
     seed_row,
     share,
+    shares_table,
     table,
     task_report,
 )
@@ -75,6 +76,15 @@ def test_a_task_with_one_seat_has_no_column_for_a_second() -> None:
     header, _, row = cells(results_table({"final": single}))
     assert header == ["policy", "invalid replies", "success (95 %)", "mean return", "episodes"]
     assert row[-1] == "300"
+
+
+def test_shares_of_the_tasks_own_have_a_table() -> None:
+    assert shares_table(EVALUATE) == []
+    own = {"toxic_rate": 0.01, "toxic_rate_low": 0.0, "toxic_rate_high": 0.02, "mean_words": 7.0}
+    (found,) = shares_table({name: {**policy(0.5), **own} for name in ("final", "sft", "sft_best_of_4")})
+    header, _, *rows = cells(found)
+    assert header == ["policy", "toxic rate"]
+    assert rows == [["sft", "1.0 % (0.0 to 2.0)"], ["final", "1.0 % (0.0 to 2.0)"]]
 
 
 def test_the_reward_model_stands_beside_both_baselines() -> None:
