@@ -19,15 +19,18 @@ from typing import Any
 import torch
 from transformers import LlamaForCausalLM
 
-CONSTANT = 0.5
-"""What every token's embedding has in its first place: the tokens themselves being random there is nothing else in
-common that a head could look for wherever it is. It adds the same to all logits."""
+SCALE = 8.0
+"""Embeddings are that much larger than drawn, and the last norm as much smaller: what a token is must not drown in what
+the layers add to it."""
+CONSTANT = SCALE / 2
+"""What every embedding has in its first place. Tokens begin at random and have nothing else in common that a head could
+look for wherever it is. It adds the same to all logits."""
 FOCUS, PAIRS = 6.0, 4
 """How sharply the first head looks at the token before, and over how many of the fast pairs of rotary positions."""
-NOTED, MATCH, SAID = 0.2, 2.0, 2.0
+NOTED, MATCH, SAID = SCALE / 5, 2.0, SCALE
 """Sizes of the note, of the search for it, and of what the second head says."""
-FAINT = 0.03
-"""Size of what all other heads and the perceptrons add at first: more would drown the note."""
+OTHERS, PERCEPTRONS, FIRST_PERCEPTRON = 0.3, 0.3, 0.1
+"""Sizes of what the other heads and the perceptrons add at first, beside those that are drawn."""
 
 
 @torch.no_grad()
@@ -35,17 +38,20 @@ def begin_with_copying(model: LlamaForCausalLM) -> None:
     """Lay the heads down in a model with two layers or more, whose width is at least four heads'."""
     width, heads = model.config.hidden_size, model.config.num_attention_heads
     size = width // heads
-    for layer in model.model.layers:
+    for number, layer in enumerate(model.model.layers):
         attention = layer.self_attn
         attention.k_proj.weight.copy_(attention.q_proj.weight)
-        attention.o_proj.weight.copy_(FAINT * attention.v_proj.weight.T)
-        layer.mlp.down_proj.weight.mul_(FAINT)
-    model.model.embed_tokens.weight[:, 0] = CONSTANT
+        attention.o_proj.weight.copy_(OTHERS * attention.v_proj.weight.T)
+        layer.mlp.down_proj.weight.mul_(PERCEPTRONS if number else FIRST_PERCEPTRON)
+    model.model.embed_tokens.weight.mul_(SCALE)[:, 0] = CONSTANT
+    model.model.norm.weight.fill_(1 / SCALE)
     # Parts of the residual stream, one head wide each: what is noted, where the note stands, what is said.
     own, note, said = (slice(start, start + size) for start in (1, 1 + size, 1 + 2 * size))
 
     before = model.model.layers[0].self_attn
-    query, key = _one_before(size, model.model.rotary_emb.inv_freq, CONSTANT * (width / (1 + CONSTANT**2)) ** 0.5)
+    query, key = _one_before(
+        size, model.model.rotary_emb.inv_freq, CONSTANT * (width / (SCALE**2 + CONSTANT**2)) ** 0.5
+    )
     _first(before, size, own, note, NOTED)
     before.q_proj.weight[:size, 0], before.k_proj.weight[:size, 0] = query, key
 
