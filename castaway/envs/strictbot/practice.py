@@ -11,7 +11,7 @@ from castaway.envs.strictbot.observation import Observation
 from castaway.envs.strictbot.question import LEVELS
 from castaway.envs.strictbot.telling import question_of
 
-CORRECTED = 0.15
+CORRECTED = 0.1
 """Share of the answers that say something false first and correct themselves: to write `no` there is to compare."""
 
 
