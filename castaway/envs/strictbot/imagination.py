@@ -18,9 +18,9 @@ KEPT = ("perhaps", "surely", "not")
 """Words that decide what a question deserves."""
 OTHERS = (0.3, 1.0)
 """Shares of a question's words that become others; those of what is known all do."""
-LENGTHS = (1, 1, 2, 3)
+LENGTHS = (1, 1, 1, 2, 3)
 """Words that one word of what is known becomes."""
-AGAIN = 0.5
+AGAIN = 0.3
 """Share of those with more than one in which the first comes back before another."""
 UNNAMED = 0.25
 """Share of the open questions which hold what is known that no longer do: the bank has two of them for one other."""
