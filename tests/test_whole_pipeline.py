@@ -29,10 +29,10 @@ def test_another_machine_gave_the_same_bytes(clone: Path) -> None:
     """One thread, and the same instructions on every processor; `hashes.json` comes from where results last changed."""
     if "AVX" not in torch.backends.cpu.get_cpu_capability():
         pytest.skip("the recorded hashes are of processors with AVX2")
-    if os.environ.get("CASTAWAY_RECORD"):
+    if os.environ.get("RECORD_HASHES"):
         RECORDED.write_text(json.dumps(hashes(clone), indent=1) + "\n", "utf-8")
     differing = [out for out, md5 in json.loads(RECORDED.read_text("utf-8")).items() if hashes(clone).get(out) != md5]
-    assert not differing, "if these are meant to change: CASTAWAY_RECORD=1 pytest tests/test_whole_pipeline.py"
+    assert not differing, "if these are meant to change: RECORD_HASHES=1 pytest tests/test_whole_pipeline.py"
 
 
 def test_second_build_runs_nothing(clone: Path) -> None:
