@@ -35,6 +35,13 @@ SMALL = {
     "evaluate.traitor_episodes": 2,
     "evaluate.replays": 1,
 }
+SAME_INSTRUCTIONS = {
+    "ATEN_CPU_CAPABILITY": "avx2",
+    "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+    "ONEDNN_MAX_CPU_ISA": "AVX2",
+    "OPENBLAS_CORETYPE": "Haswell",
+}
+"""Or each library takes the widest that the processor has, and rounds accordingly."""
 OVERRIDES = """\
 overrides:
   marooned: {dataset: {}, sft: {}, reward_model: {}, ppo: {}, correction_sft: {}, evaluate: {}}
@@ -85,7 +92,7 @@ def set_params(root: Path, values: dict[str, object]) -> None:
 def environment() -> dict[str, str]:
     """Of the commands that are run in the clone."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    return {**os.environ, **SILENT, **FROM_THE_START, "PATH": path}
+    return {**os.environ, **SILENT, **FROM_THE_START, **SAME_INSTRUCTIONS, "PATH": path}
 
 
 def run(root: Path, *command: str) -> str:
