@@ -15,8 +15,6 @@ from tests.miniature import BASES, STAGES, TASKS, every, hashes, make_clone, ran
 
 RECORDED = Path(__file__).with_name("hashes.json")
 
-RECORDED = Path(__file__).with_name("hashes.json")
-
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
