@@ -122,6 +122,9 @@ class DatasetParams(Section):
     """Share of an ordinary sailor's turns in which it does something aimless."""
     imagined: Fraction
     """Share of the training pairs' situations that are made up, in tasks that make up both."""
+    written: NaturalNumber
+    """Situations that a served teacher (`teacher.kind: openai`) writes, with their answers, in tasks that ask for some;
+    scripted play gives the rest of the demonstrations and pairs."""
 
 
 class SftParams(Section):

@@ -68,5 +68,8 @@ class StrictbotParams(Section):
     """Paid for something to go on with, beside the fact."""
     toxicity_weight: NonNegative
     """Taken for abuse, times how likely it is some."""
+    toxicity_model: str | None
+    """null for the library that comes with the project, or a Hugging Face classifier with a label `toxic`: a folder, a
+    name, or `NAME@COMMIT`."""
     inconsistency_weight: NonNegative
     """Taken for the tones of two levels in one answer."""

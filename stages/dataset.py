@@ -2,7 +2,7 @@
 
 Demonstrations come from ordinary players, careless ones among them: SFT is to teach the form and the basics. The
 pairs hold a competent player's answer against one that suits another situation, balanced so that no answer is better
-in itself. It leaves out teacher-written data.
+in itself. Where a teacher is served, it writes some of both, in tasks that ask for it.
 
     python -m flows dataset@marooned
 """
@@ -17,10 +17,13 @@ from statistics import mean
 from typing import Any
 
 from castaway.datasets import Demonstration, Pair, balanced_pairs, play_scripted, write_rows
-from castaway.envs.base import HELD_OUT_START, Prompt, block_of, ids_in_a_row
+from castaway.envs.base import HELD_OUT_START, Prompt, TextEnvironment, block_of, ids_in_a_row
 from castaway.envs.registry import make_environment, task_module
 from castaway.models.policy import load_tokenizer
 from castaway.models.tokens import prompt_tokens, reply_tokens
+from castaway.teacher.cache import AnswerCache
+from castaway.teacher.endpoint import endpoint_of
+from castaway.teacher.writer import written
 from stages.context import Context
 
 FIRST_ID = 200_000_000
@@ -38,10 +41,12 @@ def run(context: Context) -> dict[str, Any]:
     def ordinary(stream: Random) -> Callable[..., Any]:
         return module.demonstrator(stream, params.carelessness)
 
-    # Demonstrations: some turns of many episodes.
+    # Demonstrations: what a served teacher writes, and some turns of many episodes.
+    texts = _written(context, environment)
     start = FIRST_ID + block_of(context.params.seed)
     turns = play_scripted(environment, seat, ids_in_a_row(played, start, params.episodes), ordinary)
-    drawn = random.sample(turns, min(params.demonstrations, len(turns)))
+    drawn = [(text.prompt, text.reply) for text in texts][: params.demonstrations]
+    drawn += random.sample(turns, min(params.demonstrations - len(drawn), len(turns)))
     demonstrations = [Demonstration(prompt.messages, str(reply), prompt.role) for prompt, reply in drawn]
     write_rows(context.output / "demonstrations.jsonl", demonstrations)
 
@@ -59,7 +64,8 @@ def run(context: Context) -> dict[str, Any]:
                 module.imagine(environment, prompt, random) if made else prompt
                 for prompt, made in zip(shown, made_up, strict=True)
             ]
-        pairs = _own_pairs(module, shown, params.pairs, random)
+        pairs = [Pair(*row) for text in texts for row in text.pairs][: params.pairs]
+        pairs += _own_pairs(module, shown, params.pairs - len(pairs), random)
         held_out_pairs = _own_pairs(module, [prompt for prompt, _ in held_out_turns], params.held_out_pairs, random)
     else:
         situations = [(prompt, module.expert(prompt)) for prompt, _ in turns]
@@ -80,6 +86,7 @@ def run(context: Context) -> dict[str, Any]:
     verbs = Counter(reply.action.split(" ", 1)[0] for _, reply in drawn)
     metrics = {
         "demonstrations": len(demonstrations),
+        "written": len(texts),
         "pairs": len(pairs),
         "held_out_pairs": len(held_out_pairs),
         "distinct_prompts": len({json.dumps(row.messages) for row in demonstrations}),
@@ -92,6 +99,15 @@ def run(context: Context) -> dict[str, Any]:
     return metrics
 
 
+def _written(context: Context, environment: TextEnvironment) -> list[Any]:
+    """What a served teacher writes; the rules write nothing."""
+    module, params = task_module(context.task), context.params.teacher
+    if params.kind == "rules" or not context.params.dataset.written:
+        return []
+    commission = module.Commission(environment)
+    return written(endpoint_of(params), AnswerCache(context.verdicts), commission, context.params.dataset.written)
+
+
 def _own_pairs(module: Any, prompts: Sequence[Prompt], count: int, random: Random) -> list[Pair]:
     """Pairs that the task makes itself of these situations."""
     return [Pair(*row) for row in module.preference_pairs(prompts, count, random)]
@@ -99,13 +115,15 @@ def _own_pairs(module: Any, prompts: Sequence[Prompt], count: int, random: Rando
 
 def _card(task: str, metrics: dict[str, Any], verbs: Counter[str]) -> str:
     """The data card."""
+    count = metrics["written"]
+    author = f"a served teacher wrote {count} situations" if count else "no person and no model wrote any"
     rows = [f"| {name.replace('_', ' ')} | {value} |" for name, value in metrics.items()]
     actions = [f"| {verb} | {count} |" for verb, count in sorted(verbs.items(), key=lambda item: (-item[1], item[0]))]
     return "\n".join(
         [
             f"# Data of the task {task}",
             "",
-            "Played by scripts; no person and no model wrote any of it.",
+            f"Played by scripts; {author} of it.",
             "",
             "- `demonstrations.jsonl`: situations and the answers of ordinary players, careless ones among them.",
             "- `pairs.jsonl`, `held_out_pairs.jsonl`: an answer that suits its situation, and one that suits another.",

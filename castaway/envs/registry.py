@@ -15,6 +15,8 @@ It may offer:
 - `imagine(environment, prompt, random)`: a made-up situation in the place of a played one, for the same text, and for
   preference pairs (`dataset.imagined`);
 - `vocabulary()`: words that a base model with `whole_words` has a token for, each;
+- `Commission(environment)`: what a served teacher is asked to write for training (`castaway.teacher.writer`); each text
+  read has a `prompt`, a `reply` to it, and rows of `pairs` like those of
 - `preference_pairs(prompts, count, random)`: (messages, chosen, rejected) rows of its own for the reward model, where
   an answer that suits another situation is not what it should learn from;
 - `pair_group(messages, chosen, rejected)`: names by which the reward model's accuracy is told apart, and

@@ -10,8 +10,7 @@ from castaway.envs.base import Rules
 from castaway.params import TeacherParams
 from castaway.teacher.base import Teacher
 from castaway.teacher.cache import AnswerCache
-from castaway.teacher.chat_client import Endpoint
-from castaway.teacher.key import secret
+from castaway.teacher.endpoint import endpoint_of
 from castaway.teacher.rules import RulesTeacher
 from castaway.teacher.served import Conduct, ServedTeacher, Witness
 
@@ -22,18 +21,8 @@ def chosen_teacher(params: TeacherParams, task: str, rules: Rules, store: Path, 
     if params.kind == "rules":
         yield RulesTeacher(rules)
         return
-    endpoint = Endpoint(
-        params.url,
-        params.model,
-        secret(),
-        params.concurrency,
-        params.attempt_seconds,
-        params.deadline_seconds,
-        params.patience_seconds,
-        params.answer_tokens,
-    )
     conduct = Conduct(params.cascade, params.override_legal, params.on_outage)
-    teacher = ServedTeacher(task, rules, endpoint, conduct, AnswerCache(store), witness)
+    teacher = ServedTeacher(task, rules, endpoint_of(params), conduct, AnswerCache(store), witness)
     try:
         yield teacher
     finally:

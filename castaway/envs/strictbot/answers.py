@@ -87,9 +87,10 @@ def times(text: str, sentence: str) -> int:
     return f" {' '.join(words(text))} ".replace(" ", "  ").count(f" {'  '.join(words(sentence))} ")
 
 
-def openings_in(text: str) -> int:
-    """How many openings a text has: more than one make more than one answer."""
-    return sum(times(text, opening) for openings, _ in _frames().values() for opening in openings)
+def openings_in(text: str) -> Counter[int]:
+    """How many openings of each level a text has: more than one make more than one answer."""
+    found = {level: sum(times(text, one) for one in openings) for level, (openings, _) in _frames().items()}
+    return +Counter(found)
 
 
 def statements_in(text: str) -> int:

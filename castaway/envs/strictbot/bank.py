@@ -30,6 +30,7 @@ from castaway.envs.strictbot.question import Form, Kind, Question
 Share = Literal["train", "validation", "held_out"]
 
 FOLDER = Path(__file__).parent / "bank"
+MADE_UP_IDS = range(300_000_000, 400_000_000)
 PAIR_IDS = range(400_000_000, 500_000_000)
 VALIDATION_IDS = range(900_000_000, 1_000_000_000)
 MOST_SUBJECTS = 110

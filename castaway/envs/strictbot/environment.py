@@ -18,9 +18,10 @@ from castaway.chat import Reply
 from castaway.envs.base import HELD_OUT_START, Outcome, Prompt, Stage, TextEnvironment
 from castaway.envs.strictbot import bank
 from castaway.envs.strictbot.answers import LEVELS, proper, texts, write
-from castaway.envs.strictbot.bank import ORDER, PAIR_IDS, question_for
+from castaway.envs.strictbot.bank import MADE_UP_IDS, ORDER
 from castaway.envs.strictbot.chatting import chat_messages, chat_remark
-from castaway.envs.strictbot.imagination import imagined
+from castaway.envs.strictbot.commission import Commission
+from castaway.envs.strictbot.imagination import imagined, question_at
 from castaway.envs.strictbot.judge import produced_levels
 from castaway.envs.strictbot.observation import Observation, messages
 from castaway.envs.strictbot.pairs import fits, pair_group, preference_pairs
@@ -62,7 +63,7 @@ class StrictbotEnvironment(TextEnvironment):
             raise ValueError(f"there is no episode {task_id} with seat {seat!r}; seats are {', '.join(self.seats)}")
         places = [task_id] if seat == "one" else range(task_id * CLASS, task_id * CLASS + CLASS)
         self._questions = {
-            agent: question_for(task_id, place) for agent, place in zip(self.agents, places, strict=False)
+            agent: question_at(task_id, place) for agent, place in zip(self.agents, places, strict=False)
         }
         self._answers: dict[str, str] = {}
         self._terms: dict[str, dict[str, float]] = {}
@@ -90,7 +91,7 @@ class StrictbotEnvironment(TextEnvironment):
             if self.rules.refusal(Observation(question.asked, question.fact), answer):
                 answer = IDLE
             self._answers[agent] = answer
-            self._terms[agent] = terms(answer, question)
+            self._terms[agent] = terms(answer, question, self._params)
             rewards[agent] = 0.0 if answer == IDLE else weighed(self._terms[agent], self._params)
         return rewards
 
@@ -140,13 +141,17 @@ def training_ids(params: StrictbotParams) -> Sequence[int]:
 
 
 def curriculum(params: Params) -> tuple[Stage, ...]:
-    """One stage: one question at a time, from the training share alone."""
-    return (Stage("all", range(PAIR_IDS.start), ("one",)),)
+    """One stage: one question at a time, half of them from the training share alone and half of them made up.
+
+    With the bank's alone, facts of other words than its own get worse while the level gets better.
+    """
+    count = len(MADE_UP_IDS)
+    return (Stage("all", range(MADE_UP_IDS.start - count, MADE_UP_IDS.stop), ("one",)),)
 
 
 def kind_of(task_id: int) -> str:
     """The category of the question that the id stands for."""
-    return question_for(task_id, task_id).kind
+    return question_at(task_id, task_id).kind
 
 
 def imagine(environment: StrictbotEnvironment, prompt: Prompt, random: Random) -> Prompt:
@@ -186,6 +191,7 @@ __all__ = [
     "EVALUATION_SEATS",
     "LEVELS",
     "SCRIPTED_SEAT",
+    "Commission",
     "StrictbotEnvironment",
     "chat_messages",
     "chat_remark",

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from itertools import islice
 from random import Random
 
-from castaway.envs.strictbot.bank import vocabulary
+from castaway.envs.strictbot.bank import MADE_UP_IDS, question_for, vocabulary
 from castaway.envs.strictbot.observation import Observation
-from castaway.envs.strictbot.question import value_of
-from castaway.envs.strictbot.telling import core_of, form_of, framed, named
+from castaway.envs.strictbot.question import Question, value_of
+from castaway.envs.strictbot.telling import core_of, form_of, framed, named, question_of
 
 KEPT = ("perhaps", "surely", "not")
 """Words that decide what a question deserves."""
@@ -24,6 +24,15 @@ AGAIN = 0.3
 """Share of those with more than one in which the first comes back before another."""
 UNNAMED = 0.25
 """Share of the open questions which hold what is known that no longer do: the bank has two of them for one other."""
+
+
+def question_at(task_id: int, place: int) -> Question:
+    """The question at a place of the bank's order, or for some ids one made up from it: always the same one."""
+    question = question_for(task_id, place)
+    if task_id not in MADE_UP_IDS:
+        return question
+    shown = imagined(Observation(question.asked, question.fact), Random(place))
+    return question_of(shown.asked, shown.fact)
 
 
 def imagined(observation: Observation, random: Random) -> Observation:

@@ -12,13 +12,14 @@ from castaway.envs.strictbot.answers import LEVELS, words
 from castaway.envs.strictbot.bank import questions, reserved
 from castaway.envs.strictbot.question import Question
 from castaway.envs.strictbot.reward.toxicity import ABUSIVE
+from castaway.envs.strictbot.telling import MADE_UP
 from castaway.statistics import proportion
 
 
 @cache
 def families() -> tuple[str, ...]:
     """All families; a detail can only be a number, so it holds a place in this list."""
-    return tuple(sorted({question.family for question in questions()}))
+    return (*sorted({question.family for question in questions()}), MADE_UP)
 
 
 @cache

@@ -24,7 +24,7 @@ class StrictbotRules:
             return Refusal("form", "An answer is a line of plain words.")
         if len(said) > MOST_WORDS or len(action) > MOST_CHARACTERS:
             return Refusal("form", f"An answer has at most {MOST_WORDS} words and {MOST_CHARACTERS} characters.")
-        if openings_in(action) > 1 or statements_in(action) > 1:
+        if openings_in(action).total() > 1 or statements_in(action) > 1:
             return Refusal("situation", "That is more than one answer to one question.")
         if abusive(action):
             return Refusal("role", "A tutor does not insult.")

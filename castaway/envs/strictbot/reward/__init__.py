@@ -13,12 +13,12 @@ from castaway.envs.strictbot.reward.toxicity import charged
 from castaway.task_params import StrictbotParams
 
 
-def terms(answer: str, question: Question) -> dict[str, float]:
+def terms(answer: str, question: Question, params: StrictbotParams) -> dict[str, float]:
     """Every term, each from 0 to 1, before it is weighed."""
     return {
         "factual": factual(answer, question.fact, question.false),
         "constructiveness": constructiveness(answer, question.fact),
-        "toxicity": charged(answer),
+        "toxicity": charged(answer, params.toxicity_model),
         "inconsistency": inconsistency(answer, question.fact, question.false),
     }
 

@@ -1,6 +1,7 @@
-"""Toxicity: alt-profanity-check, a linear model of 200,000 labelled texts that comes in its package: no network needed.
+"""Toxicity: alt-profanity-check, a linear model of 200,000 labelled texts that comes in its package.
 
-It is trained anew for each version of scikit-learn; the pins of the two belong together.
+It needs no network, and is trained anew for each version of scikit-learn: the pins of the two belong together. A
+stronger model can take its place in what is paid and reported (`strictbot.toxicity_model`).
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from typing import Any
 
 import numpy
 
+from castaway.errors import CastawayError
+
 ABUSIVE = 0.8
 """From here on an answer counts as abusive."""
 SUSPECT = 0.5
@@ -17,12 +20,29 @@ SUSPECT = 0.5
 
 
 @lru_cache(maxsize=65536)
-def toxicity(answer: str) -> float:
-    """How likely people are to find this abusive, from 0 to 1."""
+def toxicity(answer: str, model: str | None = None) -> float:
+    """How likely people are to find this abusive, from 0 to 1.
+
+    Args:
+        answer: the text.
+        model: a classifier from Hugging Face in the place of the library, with a label `toxic`: a folder, a name, or a
+            name and its commit, `NAME@COMMIT`.
+
+    Raises:
+        CastawayError: the classifier cannot be loaded, or has no such label.
+    """
+    return round(_by_library(answer) if model is None else _by_classifier(answer, model), 6)
+
+
+def _by_library(answer: str) -> float:
     vectorizer, weights, bias, slopes, offsets = _model()
     decisions = (vectorizer.transform([answer]) @ weights)[0] + bias
     # Each of the ensemble's linear models has a sigmoid of its own (Platt scaling), and the mean of them counts.
-    return round(float((1 / (1 + numpy.exp(slopes * decisions + offsets))).mean()), 6)
+    return float((1 / (1 + numpy.exp(slopes * decisions + offsets))).mean())
+
+
+def _by_classifier(answer: str, model: str) -> float:
+    return float(next(row["score"] for row in _classifier(model)(answer)[0] if row["label"].lower() == "toxic"))
 
 
 @cache
@@ -37,12 +57,30 @@ def _model() -> tuple[Any, ...]:
     return vectorizer, weights, bias, slopes, offsets
 
 
-def charged(answer: str) -> float:
+@cache
+def _classifier(model: str) -> Any:
+    """A pipeline that gives all labels of a list with one text."""
+    from transformers import pipeline
+
+    name, _, revision = model.partition("@")
+    try:
+        found = pipeline("text-classification", model=name, revision=revision or None, top_k=None)
+    except (OSError, ValueError) as error:
+        raise CastawayError(
+            f"strictbot.toxicity_model: {model} cannot be loaded: {str(error).splitlines()[0]}"
+        ) from None
+    labels = [str(label) for label in found.model.config.id2label.values()]
+    if "toxic" not in [label.lower() for label in labels]:
+        raise CastawayError(f"strictbot.toxicity_model: {model} tells {', '.join(labels)}; it needs a label `toxic`")
+    return lambda text: found([text], truncation=True)
+
+
+def charged(answer: str, model: str | None = None) -> float:
     """The term of the reward: the toxicity, or 0 where it is noise."""
-    found = toxicity(answer)
+    found = toxicity(answer, model)
     return found if found >= SUSPECT else 0.0
 
 
 def abusive(answer: str) -> bool:
-    """Whether it counts as abusive."""
+    """Whether the rules of the task refuse it."""
     return toxicity(answer) >= ABUSIVE

@@ -13,14 +13,15 @@ from castaway.datasets import Pair
 from castaway.envs.base import HELD_OUT_START, Outcome, Prompt
 from castaway.envs.checker import check_environment
 from castaway.envs.strictbot.answers import abusive_answer, curt, insults, says, without, words, write
-from castaway.envs.strictbot.bank import find, share_for
-from castaway.envs.strictbot.environment import StrictbotEnvironment, curriculum, demonstrator, slip
+from castaway.envs.strictbot.bank import find, share_for, vocabulary
+from castaway.envs.strictbot.environment import StrictbotEnvironment, curriculum, demonstrator, expert, kind_of, slip
 from castaway.envs.strictbot.judge import produced_levels
 from castaway.envs.strictbot.observation import Observation, read_back
 from castaway.envs.strictbot.pairs import fits, pair_group, preference_pairs
 from castaway.envs.strictbot.report import families, new_families, report
 from castaway.envs.strictbot.reward.toxicity import abusive
 from castaway.envs.strictbot.teaching import IDLE, StrictbotRules
+from castaway.envs.strictbot.telling import MADE_UP, question_of
 from castaway.params import load_params
 from castaway.teacher.base import Attempt
 from castaway.teacher.rules import RulesTeacher
@@ -201,6 +202,24 @@ def test_training_leaves_the_questions_for_tuning_alone() -> None:
     random = Random(1)
     drawn = [random.choice(stage.task_ids) for _ in range(200)] + [stage.task_ids[0], stage.task_ids[-1]]
     assert {share_for(task_id) for task_id in drawn} == {"train"}
+
+
+def test_half_of_what_training_asks_is_made_up_and_judged_as_any_other() -> None:
+    (stage,) = curriculum(load_params(ROOT / "params.yaml"))
+    middle = len(stage.task_ids) // 2
+    environment = StrictbotEnvironment(PARAMS)
+    for half, made_up in ((stage.task_ids[:middle], False), (stage.task_ids[middle:], True)):
+        for task_id in half[:: middle // 40]:
+            environment.reset(task_id, "one")
+            (prompt,) = environment.prompts()
+            question = question_of(prompt.observation.asked, prompt.observation.fact)
+            assert (question.family == MADE_UP) is made_up
+            assert kind_of(task_id) == question.kind
+            assert set(question.fact.split(" ")) <= set(vocabulary())
+            environment.step({prompt.agent: expert(prompt).action})
+            assert environment.outcome().success and environment.outcome().details["factual"] == 1.0
+            environment.reset(task_id, "one")
+            assert environment.prompts() == (prompt,)
 
 
 def test_idleness_earns_nothing_and_fits_nothing() -> None:

@@ -1,6 +1,11 @@
 """Each term by itself, and what does not pay: gaming one term costs more in the others."""
 
+import json
+import shutil
+from pathlib import Path
+
 import pytest
+import torch
 from profanity_check import predict_prob
 
 from castaway.envs.base import HELD_OUT_START
@@ -12,16 +17,11 @@ from castaway.envs.strictbot.question import Question
 from castaway.envs.strictbot.reward.constructiveness import constructiveness
 from castaway.envs.strictbot.reward.factual import factual
 from castaway.envs.strictbot.reward.tone import inconsistency
-from castaway.envs.strictbot.reward.toxicity import abusive, toxicity
-from castaway.task_params import StrictbotParams
+from castaway.envs.strictbot.reward.toxicity import abusive, charged, toxicity
+from castaway.errors import CastawayError
+from castaway.params import load_params
 
-PARAMS = StrictbotParams(
-    rendering="compact",
-    factual_weight=1.0,
-    constructiveness_weight=0.5,
-    toxicity_weight=2.0,
-    inconsistency_weight=1.0,
-)
+PARAMS = load_params(Path(__file__).parents[4] / "params.yaml").strictbot
 FACT, FALSE = "it is Madrid", "it is Oslo"
 HONEST = f"no, that is wrong, {FACT} so please correct it"
 
@@ -67,6 +67,50 @@ def test_firm_is_not_abusive() -> None:
     assert toxicity(HONEST) < 0.3
     for insult in ("you are an idiot", "you are stupid", f"shut up you moron, {FACT}"):
         assert abusive(insult), insult
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A classifier as Hugging Face has them, small and untrained."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
+
+    vocabulary = {word: number for number, word in enumerate(["[PAD]", "[UNK]", "you", "are", "kind"])}
+    words = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    folder = tmp_path_factory.mktemp("classifier")
+    PreTrainedTokenizerFast(tokenizer_object=words, pad_token="[PAD]", unk_token="[UNK]").save_pretrained(folder)
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=5, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8, num_labels=2
+    )
+    config.id2label, config.label2id = {0: "neutral", 1: "Toxic"}, {"neutral": 0, "Toxic": 1}
+    BertForSequenceClassification(config).save_pretrained(folder)
+    return folder
+
+
+def test_a_stronger_model_takes_the_librarys_place(classifier: Path) -> None:
+    from transformers import AutoModelForSequenceClassification
+
+    model = AutoModelForSequenceClassification.from_pretrained(classifier)
+    with torch.no_grad():
+        logits = model(torch.tensor([[2, 3, 4]])).logits
+    assert toxicity("you are kind", str(classifier)) == pytest.approx(float(logits.softmax(-1)[0, 1]), abs=1e-5)
+    environment = StrictbotEnvironment(PARAMS.model_copy(update={"toxicity_model": str(classifier)}))
+    environment.reset(7, "one")
+    environment.step({"tutor_01": "you are kind"})
+    paid = environment.snapshot()["questions"]["tutor_01"]["terms"]["toxicity"]
+    assert paid == charged("you are kind", str(classifier))
+
+
+def test_a_model_that_tells_no_toxicity_is_refused(classifier: Path, tmp_path: Path) -> None:
+    with pytest.raises(CastawayError, match="cannot be loaded"):
+        toxicity("you are kind", str(tmp_path / "nothing"))
+    other = shutil.copytree(classifier, tmp_path / "other")
+    config = json.loads((other / "config.json").read_text())
+    (other / "config.json").write_text(json.dumps({**config, "id2label": {"0": "sad", "1": "glad"}}))
+    with pytest.raises(CastawayError, match="sad, glad; it needs a label `toxic`"):
+        toxicity("you are kind", str(other))
 
 
 def probes(question: Question) -> dict[str, str]:

@@ -1,0 +1,71 @@
+"""A teacher that writes: many requests, faults, duplicates, and nothing that is paid for twice."""
+
+from pathlib import Path
+
+import pytest
+
+from castaway.envs.strictbot.commission import Commission
+from castaway.envs.strictbot.environment import make
+from castaway.params import load_params
+from castaway.teacher.base import TeacherOutage
+from castaway.teacher.cache import AnswerCache
+from castaway.teacher.chat_client import Endpoint
+from castaway.teacher.writer import MOST_REQUESTS, written
+from tests.castaway.teacher.writing import WritingServer, serving
+
+COMMISSION = Commission(make(load_params(Path(__file__).parents[3] / "params.yaml").strictbot))
+COUNT = 24
+
+
+def endpoint(server: WritingServer, model: str = "good") -> Endpoint:
+    return Endpoint(server.url, model, concurrency=4, attempt_seconds=5, deadline_seconds=2, patience_seconds=0.2)
+
+
+def test_as_many_as_are_wanted_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    with serving() as server:
+        found = written(endpoint(server), AnswerCache(tmp_path / "store"), COMMISSION, COUNT)
+    assert [item.prompt.observation.asked.split(" number ")[1].split(" ")[0] for item in found] == [
+        str(number) for number in range(COUNT)
+    ]
+    assert server.asked.total() == COUNT
+
+
+def test_what_was_written_once_is_not_asked_for_again(tmp_path: Path) -> None:
+    with serving() as server:
+        first = written(endpoint(server), AnswerCache(tmp_path / "store"), COMMISSION, COUNT)
+        more = written(endpoint(server), AnswerCache(tmp_path / "store"), COMMISSION, COUNT + 6)
+    assert more[:COUNT] == first
+    assert server.asked.total() == COUNT + 6
+
+
+def test_a_server_that_fails_stops_the_run_and_keeps_what_it_wrote(tmp_path: Path) -> None:
+    cache = AnswerCache(tmp_path / "store")
+    with serving(fails_after=10) as server, pytest.raises(TeacherOutage, match=r"start it and run the stage again"):
+        written(endpoint(server), cache, COMMISSION, COUNT)
+    with serving() as healthy:
+        found = written(endpoint(healthy), cache, COMMISSION, COUNT)
+    assert len(found) == COUNT
+    assert healthy.asked.total() == COUNT - 10, "the ten that were answered are not asked for again"
+    with serving() as other:
+        assert written(endpoint(other), AnswerCache(tmp_path / "fresh"), COMMISSION, COUNT) == found
+
+
+def test_what_cannot_be_used_is_asked_for_once_more(tmp_path: Path) -> None:
+    with serving() as server:
+        found = written(endpoint(server, "sloppy"), AnswerCache(tmp_path / "store"), COMMISSION, COUNT)
+    assert len(found) == COUNT
+    assert set(server.asked.values()) == {2}
+
+
+def test_a_teacher_that_writes_nothing_of_use_is_not_asked_without_end(tmp_path: Path) -> None:
+    with serving() as server:
+        assert written(endpoint(server, "prose"), AnswerCache(tmp_path / "store"), COMMISSION, 6) == []
+    assert len(server.asked) == MOST_REQUESTS * 6
+
+
+def test_duplicates_are_dropped_and_others_asked_for(tmp_path: Path) -> None:
+    with serving() as server:
+        found = written(endpoint(server, "same"), AnswerCache(tmp_path / "store"), COMMISSION, 12)
+    identities = [item.identity for item in found]
+    assert len(set(identities)) == len(identities) < 12
+    assert len(server.asked) >= MOST_REQUESTS * 12

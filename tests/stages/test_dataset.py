@@ -1,0 +1,69 @@
+"""The data of a task whose teacher is served: what it wrote comes first, and the same answers give the same bytes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from castaway.datasets import read_demonstrations, read_pairs
+from castaway.params import Params, load_params
+from castaway.teacher.base import TeacherOutage
+from stages.context import Context
+from stages.dataset import run
+from tests.castaway.rl.small import student
+from tests.castaway.teacher.writing import serving
+
+SHIPPED = load_params(Path(__file__).parents[2] / "params.yaml")
+COUNT = 20
+
+
+def data(root: Path, url: str, **teacher: Any) -> dict[str, Any]:
+    """The stage's figures, with its files under `root`."""
+    content = SHIPPED.for_task("strictbot").model_dump()
+    served = {**content["teacher"], "kind": "openai", "url": url, "model": "good", "patience_seconds": 0.2, **teacher}
+    small = {**content["dataset"], "episodes": 2, "demonstrations": 50, "pairs": 90, "held_out_pairs": 30}
+    params = Params.model_validate({**content, "teacher": served, "dataset": {**small, "written": COUNT}})
+    _, tokenizer = student()
+    tokenizer.save_pretrained(root / "data/answers/base")
+
+    def nothing(*_: Any) -> None:
+        pass
+
+    context = Context(root, params, "strictbot", "answers", "dataset", nothing, root / "scratch", nothing, nothing)
+    context.output.mkdir(parents=True, exist_ok=True)
+    return run(context)
+
+
+def test_what_is_written_comes_before_what_is_played(tmp_path: Path) -> None:
+    with serving() as server:
+        figures = data(tmp_path, server.url)
+    folder = tmp_path / "data/strictbot/dataset"
+    rows, pairs = read_demonstrations(folder / "demonstrations.jsonl"), read_pairs(folder / "pairs.jsonl")
+    asked = [row.messages[-1]["content"] for row in rows]
+    assert figures["written"] == COUNT
+    assert (len(rows), len(pairs)) == (50, 90)
+    assert [" ship number " in text for text in asked] == [True] * COUNT + [False] * 30
+    assert sum(" ship number " in pair.messages[-1]["content"] for pair in pairs) == 3 * COUNT
+    assert f"a served teacher wrote {COUNT} situations" in (folder / "CARD.md").read_text()
+
+
+def test_a_teacher_that_fails_stops_the_stage_which_then_goes_on(tmp_path: Path) -> None:
+    with serving(fails_after=7) as server, pytest.raises(TeacherOutage):
+        data(tmp_path / "one", server.url, deadline_seconds=2.0)
+    with serving() as server:
+        data(tmp_path / "one", server.url)
+        assert server.asked.total() == COUNT - 7
+        data(tmp_path / "two", server.url)
+    names = ["demonstrations.jsonl", "pairs.jsonl", "held_out_pairs.jsonl", "CARD.md", "split.json"]
+    one, two = (tmp_path / name / "data/strictbot/dataset" for name in ("one", "two"))
+    assert [(one / name).read_bytes() for name in names] == [(two / name).read_bytes() for name in names]
+
+
+def test_the_rules_write_nothing(tmp_path: Path) -> None:
+    with serving() as server:
+        assert data(tmp_path, server.url, kind="rules")["written"] == 0
+    assert not server.asked
+    card = (tmp_path / "data/strictbot/dataset/CARD.md").read_text()
+    assert "Played by scripts; no person and no model wrote any of it." in card
+    assert json.loads((tmp_path / "data/strictbot/dataset/split.json").read_text())["train"][0] == 0
