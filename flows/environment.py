@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from time import monotonic, sleep
 
 import psutil
 
@@ -84,8 +85,14 @@ def waiting(params: Params) -> dict[str, str]:
     if params.threads == 1:
         return ASLEEP
     wanted = params.threads * max(params.for_task(task).ppo.processes for task in params.tasks)
-    idle = sum(share.idle for share in psutil.cpu_times_percent(WATCHED_SECONDS, percpu=True)) / 100
-    return AWAKE if round(idle) >= wanted else ASLEEP
+    return AWAKE if round(idle_cores()) >= wanted else ASLEEP
+
+
+def idle_cores() -> float:
+    """How many cores do nothing right now, all others' processes and virtual machines considered."""
+    before, began = psutil.cpu_times().idle, monotonic()
+    sleep(WATCHED_SECONDS)
+    return float(psutil.cpu_times().idle - before) / (monotonic() - began)
 
 
 def start_afresh() -> None:

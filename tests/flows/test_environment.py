@@ -1,13 +1,15 @@
 """How a stage's threads wait: by what the machine's cores are doing when it starts."""
 
+import subprocess
+import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import psutil
 import pytest
 
 from castaway.params import Params, load_params
-from flows.environment import ASLEEP, AWAKE, WATCHED_SECONDS, waiting
+from flows import environment
+from flows.environment import ASLEEP, AWAKE, idle_cores, waiting
 
 SHIPPED = load_params(Path(__file__).parents[2] / "params.yaml")
 
@@ -17,30 +19,41 @@ def running(threads: int, processes: int = 1) -> Params:
     return Params.model_validate({**content, "threads": threads, "ppo": {**content["ppo"], "processes": processes}})
 
 
-def idle(monkeypatch: pytest.MonkeyPatch, *shares: float) -> None:
-    found = [SimpleNamespace(idle=share) for share in shares]
-    monkeypatch.setattr(psutil, "cpu_times_percent", lambda seconds, percpu: found)
+@pytest.mark.parametrize(
+    ("idle", "threads", "processes", "expected"),
+    [
+        (1.85, 2, 1, AWAKE),
+        (16.0, 2, 1, AWAKE),
+        (0.98, 2, 1, ASLEEP),
+        (1.85, 4, 1, ASLEEP),
+        (1.85, 2, 2, ASLEEP),
+        (3.9, 2, 2, AWAKE),
+        (2.0, 1, 1, ASLEEP),
+    ],
+)
+def test_threads_wait_awake_where_each_has_a_core(
+    monkeypatch: pytest.MonkeyPatch, idle: float, threads: int, processes: int, expected: dict[str, str]
+) -> None:
+    monkeypatch.setattr(environment, "idle_cores", lambda: idle)
+    assert waiting(running(threads, processes)) == expected
 
 
-def test_threads_with_a_core_each_wait_awake(monkeypatch: pytest.MonkeyPatch) -> None:
-    idle(monkeypatch, 97.0, 88.0)
-    assert waiting(running(threads=2)) == AWAKE
+def test_idle_cores_are_counted_in_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    times, clock = iter([100.0, 100.5]), iter([7.0, 7.25])
+    monkeypatch.setattr(psutil, "cpu_times", lambda: type("Times", (), {"idle": next(times)}))
+    monkeypatch.setattr(environment, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(environment, "sleep", lambda seconds: None)
+    assert idle_cores() == 2.0
 
 
-def test_threads_that_would_share_a_core_wait_asleep(monkeypatch: pytest.MonkeyPatch) -> None:
-    idle(monkeypatch, 3.0, 95.0)
-    assert waiting(running(threads=2)) == ASLEEP
-    idle(monkeypatch, 97.0, 88.0)
-    assert waiting(running(threads=4)) == ASLEEP
-    assert waiting(running(threads=2, processes=2)) == ASLEEP, "four threads, two cores"
-
-
-def test_one_thread_waits_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    idle(monkeypatch, 100.0, 100.0)
-    assert waiting(running(threads=1)) == ASLEEP
-
-
-def test_what_the_library_reads_is_what_the_rule_needs() -> None:
-    shares = psutil.cpu_times_percent(WATCHED_SECONDS, percpu=True)
-    assert len(shares) == psutil.cpu_count()
-    assert all(0.0 <= share.idle <= 100.0 for share in shares)
+def test_a_machine_that_computes_has_no_idle_core() -> None:
+    burning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(psutil.cpu_count() or 1)]
+    try:
+        # Until they have started, the cores may be idle.
+        while idle_cores() > 0.5:
+            pass
+        assert waiting(running(threads=2)) == ASLEEP
+    finally:
+        for one in burning:
+            one.kill()
+            one.wait()
