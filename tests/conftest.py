@@ -1,9 +1,12 @@
 """Every test runs quietly, offline, on one thread, and away from the user's own files."""
 
 import os
+import platform
 import tempfile
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
+import psutil
 import pytest
 
 from flows.environment import SILENT
@@ -34,3 +37,10 @@ def same_environment() -> Iterator[None]:
     yield
     os.environ.clear()
     os.environ.update(before)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say which machine it was: `tests/hashes.json` is compared between machines."""
+    booted = datetime.fromtimestamp(psutil.boot_time(), UTC)
+    kind = f"{platform.system()} {platform.release()} {platform.machine()}, {psutil.cpu_count()} cores"
+    terminalreporter.write_line(f"machine: {kind}, booted {booted:%F %T} UTC")
