@@ -24,7 +24,7 @@ from castaway.envs.strictbot.teaching import IDLE, StrictbotRules
 from castaway.envs.strictbot.telling import MADE_UP, question_of
 from castaway.params import load_params
 from castaway.teacher.base import Attempt
-from castaway.teacher.rules import RulesTeacher
+from castaway.teacher.rules import PENALTIES, RulesTeacher
 from stages.reward_model import answer_only_accuracy, prompt_only_accuracy
 from tests.castaway.envs.strictbot.test_reward import PARAMS
 
@@ -73,18 +73,19 @@ def test_the_teacher_corrects_to_the_level_that_is_deserved() -> None:
 @pytest.mark.parametrize(
     ("answer", "kind"),
     [
-        ("", "form"),
-        ("?!", "form"),
-        ("word " * 40, "form"),
-        ("two\nlines", "form"),
-        ("gladly, this and think again, that", "situation"),
-        ("it is Madrid or it is Oslo", "situation"),
+        ("", "verb"),
+        ("?!", "verb"),
+        ("word " * 40, "verb"),
+        ("two\nlines", "verb"),
+        ("gladly, this and think again, that", "phase"),
+        ("it is Madrid or it is Oslo", "phase"),
         ("you are an idiot", "role"),
     ],
 )
 def test_what_is_no_answer_is_refused(answer: str, kind: str) -> None:
     refusal = StrictbotRules().refusal(Observation("is it so", "it is so"), answer)
     assert refusal is not None and refusal.kind == kind
+    assert PENALTIES[refusal.kind] == min(PENALTIES.values()), "cheaper, it would be a way out"
 
 
 def test_ordinary_tutors_are_often_right_and_never_illegal() -> None:
