@@ -15,6 +15,7 @@ from castaway.envs.checker import check_environment
 from castaway.envs.strictbot.answers import abusive_answer, curt, insults, says, without, words, write
 from castaway.envs.strictbot.bank import find, share_for, vocabulary
 from castaway.envs.strictbot.environment import StrictbotEnvironment, curriculum, demonstrator, expert, kind_of, slip
+from castaway.envs.strictbot.imagination import LONGEST
 from castaway.envs.strictbot.judge import produced_levels
 from castaway.envs.strictbot.observation import Observation, read_back
 from castaway.envs.strictbot.pairs import fits, pair_group, preference_pairs
@@ -214,7 +215,8 @@ def test_half_of_what_training_asks_is_made_up_and_judged_as_any_other() -> None
             environment.reset(task_id, "one")
             (prompt,) = environment.prompts()
             question = question_of(prompt.observation.asked, prompt.observation.fact)
-            assert (question.family == MADE_UP) is made_up
+            # Where what is known is long, all that is made up from it is too long, and the bank's question stands.
+            assert (question.family == MADE_UP) is made_up or len(question.fact.split(" ")) > LONGEST
             assert kind_of(task_id) == question.kind
             assert set(question.fact.split(" ")) <= set(vocabulary())
             environment.step({prompt.agent: expert(prompt).action})
