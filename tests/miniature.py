@@ -29,7 +29,7 @@ SMALL = {
     "base.layers": 1,
     "base.heads": 2,
     "bases.games": games_text("{marooned: 3, openspiel: 3}"),
-    "bases.answers": "{episodes: {strictbot: 3}, imagined: 0.7, whole_words: true, attention: equal}",
+    "bases.answers": "{episodes: {strictbot: 3}, imagined: 0.7, whole_words: true, attention: drawn}",
     "dataset.episodes": 4,
     "dataset.demonstrations": 48,
     "dataset.pairs": 64,
