@@ -99,7 +99,7 @@ def environment() -> dict[str, str]:
 
 def run(root: Path, *command: str) -> str:
     """Run a command in the clone and return what it printed."""
-    done = subprocess.run(command, cwd=root, env=environment(), capture_output=True, text=True, timeout=600)
+    done = subprocess.run(command, cwd=root, env=environment(), capture_output=True, text=True, timeout=1800)
     assert done.returncode == 0, f"{command}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
     return done.stdout + done.stderr
 

@@ -67,8 +67,11 @@ def test_a_task_puts_the_question_as_in_training(folder: Path) -> None:
     module = task_module("strictbot")
     question = next(one for one in questions() if one.form == "open")
     _, shown = module.chat_messages(f"{question.asked}?")
-    assert shown["content"] == f"asked {question.asked} ?\nknown {question.fact}"
-    assert module.chat_messages("why is it so? | it is so.")[1]["content"] == "asked why is it so ?\nknown it is so"
+    assert shown["content"] == f"asked {question.asked} ?\ntold nowhere\nknown {question.fact}"
+    assert (
+        module.chat_messages("why is it so? | it is so.")[1]["content"]
+        == "asked why is it so ?\ntold nowhere\nknown it is so"
+    )
     said = str(Reply("factual error", f"no, that is wrong, {question.fact} so please correct it"))
     assert module.chat_remark([shown], said) == "level 3: a firm correction"
     result = chat(folder, f"{question.asked}?\n", "--task", "strictbot", "--max-new-tokens", "5")
@@ -77,7 +80,8 @@ def test_a_task_puts_the_question_as_in_training(folder: Path) -> None:
 
 def test_the_reward_model_says_what_it_thinks(folder: Path, tmp_path: Path) -> None:
     task, lora = tmp_path / "data" / "strictbot", LoraParams(rank=2, alpha=2)
-    shutil.copytree(folder, tmp_path / "data" / "base")
+    shutil.copytree(folder, tmp_path / "data" / "answers" / "base")
+    shutil.copy(ROOT / "params.yaml", tmp_path)
     save_adapter(new_adapter(load_model(folder), lora), task / "sft")
     classifier = sequence_classifier(folder, [task / "sft"], load_tokenizer(folder).pad_token_id)
     settings = lora_config(lora, task_type="SEQ_CLS")

@@ -21,10 +21,10 @@ stages:
   sft:
     foreach: ${tasks}
     do:
-      cmd: mkdir -p data/${item} && cat data/base/deep/weights > data/${item}/sft
+      cmd: mkdir -p data/${key} && cat data/base/deep/weights > data/${key}/sft
       deps: [data/base, code]
       params: [sft.learning_rate, threads]
-      outs: ["data/${item}/sft"]
+      outs: ["data/${key}/sft"]
 """
 
 

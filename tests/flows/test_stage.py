@@ -30,13 +30,13 @@ stages:
   sft:
     foreach: ${tasks}
     do:
-      cmd: python -m flows sft@${item}
+      cmd: python -m flows sft@${key}
       deps: [data/base]
       params: [sft]
-      outs: ["data/${item}/sft"]
+      outs: ["data/${key}/sft"]
       metrics:
-        - data/${item}/metrics/sft.json: {cache: false}
-        - data/${item}/runs/sft.json: {cache: false}
+        - data/${key}/metrics/sft.json: {cache: false}
+        - data/${key}/runs/sft.json: {cache: false}
 """
 
 

@@ -28,17 +28,17 @@ stages:
   sft:
     foreach: ${tasks}
     do:
-      cmd: python -m flows sft@${item}
+      cmd: python -m flows sft@${key}
       deps: [data/base]
       params: [sft]
-      outs: ["data/${item}/sft"]
+      outs: ["data/${key}/sft"]
   evaluate:
     foreach: ${tasks}
     do:
-      cmd: python -m flows evaluate@${item}
+      cmd: python -m flows evaluate@${key}
       deps: [data/base]
       params: [evaluate]
-      outs: ["data/${item}/evaluate"]
+      outs: ["data/${key}/evaluate"]
 """
 
 
