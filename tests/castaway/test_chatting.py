@@ -70,7 +70,7 @@ def test_a_task_puts_the_question_as_in_training(folder: Path) -> None:
     assert shown["content"] == f"asked {question.asked} ?\ntold nowhere\nknown {question.fact}"
     assert (
         module.chat_messages("why is it so? | it is so.")[1]["content"]
-        == "asked why is it so ?\ntold nowhere\nknown it is so"
+        == "asked why is it so ?\ntold yes\nknown it is so"
     )
     said = str(Reply("factual error", f"no, that is wrong, {question.fact} so please correct it"))
     assert module.chat_remark([shown], said) == "level 3: a firm correction"
