@@ -34,7 +34,7 @@ test: setup browser
 	@$(ENV) ruff check .
 	@$(ENV) ruff format --check .
 	@$(ENV) mypy
-	@$(ENV) pytest
+	@$(ENV) pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 test-vllm: setup setup-vllm
 	@$(ENV) pytest tests/vllm

@@ -5,11 +5,14 @@ import platform
 import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 
 import psutil
 import pytest
 
 from flows.environment import SILENT
+
+TESTS = Path(__file__).parent
 
 for name in [name for name in os.environ if name.startswith(("DVC_", "PREFECT_", "MLFLOW_", "CASTAWAY_"))]:
     del os.environ[name]
@@ -37,6 +40,11 @@ def same_environment() -> Iterator[None]:
     yield
     os.environ.clear()
     os.environ.update(before)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that take minutes: side by side, nothing should wait for them at the end."""
+    items.sort(key=lambda item: item.path.parent != TESTS)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
