@@ -18,7 +18,7 @@ COUNT = 24
 
 
 def endpoint(server: WritingServer, model: str = "good") -> Endpoint:
-    return Endpoint(server.url, model, concurrency=4, attempt_seconds=5, deadline_seconds=2, patience_seconds=0.2)
+    return Endpoint(server.url, model, concurrency=4, attempt_seconds=60, deadline_seconds=60, patience_seconds=0.2)
 
 
 def test_as_many_as_are_wanted_in_the_order_of_their_numbers(tmp_path: Path) -> None:
