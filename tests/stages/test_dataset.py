@@ -18,9 +18,9 @@ SHIPPED = load_params(Path(__file__).parents[2] / "params.yaml")
 COUNT = 20
 
 
-def data(root: Path, url: str, **teacher: Any) -> dict[str, Any]:
+def data(root: Path, url: str, task: str = "strictbot", **teacher: Any) -> dict[str, Any]:
     """The stage's figures, with its files under `root`."""
-    content = SHIPPED.for_task("strictbot").model_dump()
+    content = SHIPPED.for_task(task).model_dump()
     served = {**content["teacher"], "kind": "openai", "url": url, "model": "good", "patience_seconds": 0.2, **teacher}
     small = {**content["dataset"], "episodes": 2, "demonstrations": 50, "pairs": 90, "held_out_pairs": 30}
     params = Params.model_validate({**content, "teacher": served, "dataset": {**small, "written": COUNT}})
@@ -30,7 +30,7 @@ def data(root: Path, url: str, **teacher: Any) -> dict[str, Any]:
     def nothing(*_: Any) -> None:
         pass
 
-    context = Context(root, params, "strictbot", "answers", "dataset", nothing, root / "scratch", nothing, nothing)
+    context = Context(root, params, task, "answers", "dataset", nothing, root / "scratch", nothing, nothing)
     context.output.mkdir(parents=True, exist_ok=True)
     return run(context)
 
@@ -58,6 +58,13 @@ def test_a_teacher_that_fails_stops_the_stage_which_then_goes_on(tmp_path: Path)
     names = ["demonstrations.jsonl", "pairs.jsonl", "held_out_pairs.jsonl", "CARD.md", "split.json"]
     one, two = (tmp_path / name / "data/strictbot/dataset" for name in ("one", "two"))
     assert [(one / name).read_bytes() for name in names] == [(two / name).read_bytes() for name in names]
+
+
+def test_a_task_that_asks_for_nothing_is_played_alone(tmp_path: Path) -> None:
+    with serving() as server:
+        figures = data(tmp_path, server.url, "marooned")
+    assert not server.asked
+    assert [figures[name] for name in ("demonstrations", "written", "pairs", "held_out_pairs")] == [50, 0, 90, 30]
 
 
 def test_the_rules_write_nothing(tmp_path: Path) -> None:
