@@ -34,7 +34,7 @@ test: setup browser
 	@$(ENV) ruff check .
 	@$(ENV) ruff format --check .
 	@$(ENV) mypy
-	@$(ENV) pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+	@$(ENV) pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder --durations 20
 
 test-vllm: setup setup-vllm
 	@$(ENV) pytest tests/vllm

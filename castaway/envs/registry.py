@@ -16,7 +16,7 @@ It may offer:
   preference pairs (`dataset.imagined`);
 - `vocabulary()`: words that a base model with `whole_words` has a token for, each;
 - `Commission(environment)`: what a served teacher is asked to write for training (`castaway.teacher.writer`); each text
-  read has a `prompt`, a `reply` to it, and rows of `pairs` like those of
+  read has a `prompt`, a `reply` to it, and rows of `pairs` like those of `preference_pairs`;
 - `preference_pairs(prompts, count, random)`: (messages, chosen, rejected) rows of its own for the reward model, where
   an answer that suits another situation is not what it should learn from;
 - `pair_group(messages, chosen, rejected)`: names by which the reward model's accuracy is told apart, and

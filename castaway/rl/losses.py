@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import sqrt
 
 import torch
 
@@ -82,6 +83,7 @@ def normalise(
     count = total(mask.sum()).clamp(min=1.0)
     mean = total((values * mask).sum()) / count
     variance = total(((values - mean) ** 2 * mask).sum()) / count
-    deviation = variance.sqrt()
-    deviation = torch.where(deviation > 1e-6, deviation, torch.ones_like(deviation))
+    # Python's square root: torch's, of float32, is rounded otherwise by each maker's processors.
+    root = sqrt(variance.item())
+    deviation = variance.new_tensor(root if root > 1e-6 else 1.0)
     return (values - mean) / deviation * mask, mean, deviation

@@ -75,7 +75,7 @@ class PolicyUpdate:
 
     def imitate(self, rows: Sequence[TaughtRow]) -> float:
         """One pass of supervised learning over rows that all processes know; returns the mean loss."""
-        optimizer = torch.optim.AdamW(self._adapter, lr=self._params.sft_learning_rate, weight_decay=0.0)
+        optimizer = torch.optim.AdamW(self._adapter, lr=self._params.sft_learning_rate, weight_decay=0.0, fused=True)
         size, losses = self._params.minibatch_turns, []
         for start in range(0, len(rows), size):
             some = rows[start : start + size]

@@ -31,8 +31,11 @@ Share = Literal["train", "validation", "held_out"]
 
 FOLDER = Path(__file__).parent / "bank"
 MADE_UP_IDS = range(300_000_000, 400_000_000)
+"""Half of the episodes that PPO draws: training questions about made-up things."""
 PAIR_IDS = range(400_000_000, 500_000_000)
+"""Where the dataset stage finds its held-out pairs."""
 VALIDATION_IDS = range(900_000_000, 1_000_000_000)
+"""For tuning: questions of the validation share, which neither training nor evaluation draws."""
 MOST_SUBJECTS = 110
 """Of a family: those that combine many fillers must not drown the others."""
 ORDER: tuple[tuple[Form, Kind], ...] = (
