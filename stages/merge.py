@@ -7,6 +7,7 @@ The export is checked before it counts: reloaded, it has to give the logits of a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,14 +34,17 @@ def run(context: Context) -> dict[str, Any]:
     demonstrations = read_demonstrations(context.folder("dataset") / "demonstrations.jsonl")[:PROBES]
     probes = [torch.tensor([prompt_tokens(tokenizer, row.messages)]) for row in demonstrations]
 
+    # Compared in more digits than are stored: what is rounded on the way through the layers is not the export's fault.
     dtype = getattr(torch, params.dtype)
+    precise = torch.float64 if dtype == torch.float32 else torch.float32
     adapted: Any = load_adapter(load_model(base, [sft]), final, trainable=False).eval()
-    before = [_logits(adapted, probe) for probe in probes]
-    merged = adapted.merge_and_unload().to(dtype)
+    loaded = adapted.dtype
+    before = _logits(adapted.to(precise), probes)
+    merged = adapted.to(loaded).merge_and_unload().to(dtype)
     merged.save_pretrained(context.output)
     tokenizer.save_pretrained(context.output)
     reloaded: Any = AutoModelForCausalLM.from_pretrained(context.output, dtype=dtype).eval()
-    after = [_logits(reloaded, probe) for probe in probes]
+    after = _logits(reloaded.to(precise), probes)
     difference = max(float((one - other).abs().max()) for one, other in zip(before, after, strict=True))
     if not difference <= params.tolerance:
         raise CastawayError(
@@ -54,10 +58,9 @@ def run(context: Context) -> dict[str, Any]:
     }
 
 
-def _logits(model: Any, tokens: torch.Tensor) -> torch.Tensor:
+def _logits(model: Any, prompts: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     with torch.inference_mode():
-        logits: torch.Tensor = model(input_ids=tokens).logits.float()
-    return logits
+        return [model(input_ids=prompt).logits for prompt in prompts]
 
 
 def _card(context: Context, folder: Path) -> None:
