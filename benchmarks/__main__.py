@@ -23,7 +23,7 @@ from benchmarks.ppo_step import PEER, step_table
 from benchmarks.rollouts import rollout_table
 from benchmarks.shapes import Shape
 from benchmarks.step_share import share_table
-from castaway.params import load_params
+from castaway.config.params import load_params
 from flows.tracking import revision
 
 HERE = Path(__file__).parent

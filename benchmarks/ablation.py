@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.seeds import ROOT, environment, require_commit, run, status_of
+from castaway.config.params import load_params
 from castaway.errors import CastawayError
-from castaway.params import load_params
 
 AS_SHIPPED = "as shipped"
 VARIANTS: dict[str, dict[str, dict[str, float | bool]]] = {

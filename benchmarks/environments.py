@@ -12,9 +12,9 @@ from multiprocessing import get_context
 from statistics import median
 from time import perf_counter
 
-from castaway.envs.base import Prompt
 from castaway.envs.marooned.environment import MaroonedEnvironment, expert
-from castaway.report import table
+from castaway.metrics.results import table
+from castaway.tasks.environment import Prompt
 
 GAMES = (("skiff", "compact"), ("skiff", "full"), ("classic", "compact"), ("classic", "full"))
 PROCESSES = 2

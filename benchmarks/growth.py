@@ -8,9 +8,9 @@ import torch
 
 from benchmarks.rollouts import NO_STOP, Ours, rollout, untrained
 from benchmarks.timing import clocked
+from castaway.config.params import Params
+from castaway.metrics.results import table
 from castaway.models.policy import new_adapter
-from castaway.params import Params
-from castaway.report import table
 from castaway.rl.actor_critic import ActorCritic, TurnBatch
 from castaway.rl.sampling import SamplingRules, sample_replies
 

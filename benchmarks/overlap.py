@@ -13,10 +13,10 @@ from statistics import median
 from time import perf_counter
 
 from benchmarks.step_share import trainer_of
-from castaway.envs.registry import make_environment
-from castaway.params import Params
-from castaway.report import table
+from castaway.config.params import Params
+from castaway.metrics.results import table
 from castaway.rl.ppo import PpoTrainer
+from castaway.tasks.registry import make_environment
 from castaway.teacher.base import Teacher
 from castaway.teacher.chat_client import Endpoint
 from castaway.teacher.inspection import distinct_attempts

@@ -22,17 +22,17 @@ import torch
 from peft import get_peft_model
 
 from benchmarks.shapes import PAD, Shape
-from castaway.envs.base import HELD_OUT_START, Message, Outcome, Prompt, Stage, TextEnvironment
+from castaway.config.params import Params
+from castaway.metrics.results import table
 from castaway.models.places import hidden_states_at
 from castaway.models.reward import RewardScorer, Scale
 from castaway.models.tiny import train_tokenizer
-from castaway.params import Params
-from castaway.report import table
 from castaway.rl.actor_critic import ActorCritic, Scores, TurnBatch
 from castaway.rl.ppo import PpoTrainer
 from castaway.rl.rollout import Answer
 from castaway.rl.sampling import SamplingRules, sample_replies
 from castaway.rl.tasks import TaskSource
+from castaway.tasks.environment import HELD_OUT_START, Message, Outcome, Prompt, Stage, TextEnvironment
 from castaway.teacher.base import Attempt, Verdict
 
 ROOT = Path(__file__).parents[1]

@@ -17,16 +17,16 @@ from datasets import Dataset
 from trl import GRPOConfig, GRPOTrainer
 
 from benchmarks.timing import timed
-from castaway.envs.base import Prompt
-from castaway.envs.registry import make_environment
+from castaway.config.params import Params
+from castaway.metrics.results import table
 from castaway.models.tiny import new_model, train_tokenizer
 from castaway.models.tokens import pad_left, prompt_tokens
-from castaway.params import Params
-from castaway.report import table
 from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.continuing import ContinuingRollout
 from castaway.rl.rollout import Answer, Speaker
 from castaway.rl.sampling import SamplingRules, sample_replies
+from castaway.tasks.environment import Prompt
+from castaway.tasks.registry import make_environment
 from castaway.teacher.rules import RulesTeacher
 
 NO_STOP = -1

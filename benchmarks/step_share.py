@@ -11,15 +11,15 @@ from typing import Any
 import torch
 
 from benchmarks.rollouts import untrained
-from castaway.envs.registry import make_environment, task_module
+from castaway.config.params import Params
+from castaway.metrics.results import table
 from castaway.models.policy import new_adapter
 from castaway.models.reward import RewardScorer, Scale
-from castaway.params import Params
-from castaway.report import table
 from castaway.rl import speaker
 from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.ppo import PpoTrainer
 from castaway.rl.tasks import TaskSource
+from castaway.tasks.registry import make_environment, task_module
 from castaway.teacher.base import Teacher
 from castaway.teacher.rules import RulesTeacher
 

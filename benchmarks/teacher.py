@@ -23,13 +23,13 @@ from time import perf_counter
 import torch
 
 from benchmarks.overlap import overlap_table
-from castaway.envs.base import TextEnvironment
-from castaway.envs.registry import make_environment
+from castaway.config.params import Params, load_params
+from castaway.metrics.results import table
 from castaway.models.tiny import new_model, train_tokenizer
-from castaway.params import Params, load_params
-from castaway.report import table
 from castaway.serving.server import running
 from castaway.serving.vllm import Serving
+from castaway.tasks.environment import TextEnvironment
+from castaway.tasks.registry import make_environment
 from castaway.teacher.answer import answer_schema, parse_answer
 from castaway.teacher.chat_client import ChatClient, Endpoint
 from castaway.teacher.inspection import distinct_attempts

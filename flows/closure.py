@@ -21,7 +21,7 @@ from castaway.errors import CastawayError
 
 ROOTS = ("castaway", "stages")
 ENVIRONMENTS = Path("castaway/envs")
-REGISTRY = ENVIRONMENTS / "registry.py"
+REGISTRY = Path("castaway/tasks/registry.py")
 PROSE = (".md", ".pyc")
 ITEM = "${key}"
 """How dvc.yaml writes the task inside a `foreach`."""

@@ -12,8 +12,8 @@ from time import monotonic, sleep
 
 import psutil
 
+from castaway.config.params import Params
 from castaway.errors import CastawayError
-from castaway.params import Params
 
 SILENT = {
     "DO_NOT_TRACK": "1",

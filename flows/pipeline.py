@@ -20,8 +20,8 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from castaway.config.params import Params, load_params
 from castaway.errors import CastawayError
-from castaway.params import Params, load_params
 from flows import declared, environment, hardware, records, report, slots
 from flows.process import Group, interruptible
 from flows.report import Outcome, Step

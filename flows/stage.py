@@ -21,8 +21,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from castaway.config.params import Params, load_params
 from castaway.errors import CastawayError
-from castaway.params import Params, load_params
 from flows import declared, environment, hardware, records
 from flows.restricted import RestrictedContext, restrict
 from stages.context import Context

@@ -18,9 +18,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from castaway.episode_file import read_episode
+from castaway.datasets.episodes import read_episode
 from castaway.errors import CastawayError
-from castaway.replay.page import replay_page
+from castaway.tools.marooned.replay.page import replay_page
 from flows.declared import Declared, flatten
 from flows.environment import main_root
 from flows.records import record_of

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, Trainer, TrainingArguments
 
-from castaway.envs.corpus import Document, scripted_documents, task_words
+from castaway.datasets.pretraining import Document, scripted_documents, task_words
 from castaway.models.batches import first_fit
 from castaway.models.copying import begin_with_copying
 from castaway.models.tiny import CONTEXT, new_model, train_tokenizer

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from castaway.params import Params
+from castaway.config.params import Params
 
 Log = Callable[[int, Mapping[str, float]], None]
 """`log(step, values)`: one point of the stage's curves."""

@@ -16,12 +16,12 @@ from random import Random
 from statistics import mean
 from typing import Any
 
-from castaway.chat import Reply
-from castaway.datasets import Demonstration, Pair, balanced_pairs, play_scripted, write_rows
-from castaway.envs.base import HELD_OUT_START, Prompt, TextEnvironment, block_of, ids_in_a_row
-from castaway.envs.registry import make_environment, task_module
+from castaway.datasets.scripted import Demonstration, Pair, balanced_pairs, play_scripted, write_rows
 from castaway.models.policy import load_tokenizer
 from castaway.models.tokens import prompt_tokens, reply_tokens
+from castaway.tasks.environment import HELD_OUT_START, Prompt, TextEnvironment, block_of, ids_in_a_row
+from castaway.tasks.registry import make_environment, task_module
+from castaway.tasks.reply import Reply
 from castaway.teacher.cache import AnswerCache
 from castaway.teacher.endpoint import endpoint_of
 from castaway.teacher.writer import written

@@ -17,10 +17,9 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from castaway.bars import grouped_bars
-from castaway.envs.base import HELD_OUT_START, Played, Prompt, block_of, ids_in_a_row
-from castaway.envs.registry import make_environment, task_module
-from castaway.episode_file import write_episode
+from castaway.datasets.episodes import write_episode
+from castaway.metrics.charts import grouped_bars
+from castaway.metrics.intervals import clustered_mean, proportion
 from castaway.models.policy import load_model, load_tokenizer
 from castaway.models.reward import RewardScorer
 from castaway.models.training import seed_everything
@@ -28,7 +27,8 @@ from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.rollout import Answer, Speaker, play_episodes
 from castaway.rl.speaker import BestOf, ModelSpeaker
 from castaway.rl.trajectory import Episode, Turn
-from castaway.statistics import clustered_mean, proportion
+from castaway.tasks.environment import HELD_OUT_START, Played, Prompt, block_of, ids_in_a_row
+from castaway.tasks.registry import make_environment, task_module
 from stages.context import Context
 
 POLICIES: dict[str, tuple[str, ...]] = {

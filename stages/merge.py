@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM
 
-from castaway.datasets import read_demonstrations
+from castaway.datasets.scripted import read_demonstrations
 from castaway.errors import CastawayError
 from castaway.models.policy import load_adapter, load_model, load_tokenizer
 from castaway.models.tokens import prompt_tokens

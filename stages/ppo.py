@@ -18,11 +18,10 @@ from typing import Any
 from torch import Generator
 from tqdm import tqdm
 
-from castaway.envs.registry import make_environment, task_module
+from castaway.config.params import Params
 from castaway.models.policy import load_model, load_tokenizer, new_adapter
 from castaway.models.reward import RewardScorer
 from castaway.models.training import seed_everything
-from castaway.params import Params
 from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.checkpoint import load_newest, random_states, save_checkpoint, set_random_states
 from castaway.rl.corrections import write_corrections
@@ -33,6 +32,7 @@ from castaway.rl.speaker import Sampler
 from castaway.rl.tasks import TaskSource
 from castaway.serving.server import running
 from castaway.serving.vllm import Serving
+from castaway.tasks.registry import make_environment, task_module
 from castaway.teacher.base import Teacher, TeacherOutage
 from castaway.teacher.choice import chosen_teacher
 from stages.context import Context

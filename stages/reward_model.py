@@ -18,13 +18,13 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from trl import RewardConfig, RewardTrainer
 
-from castaway.datasets import Pair, read_pairs
-from castaway.envs.registry import task_module
+from castaway.datasets.scripted import Pair, read_pairs
+from castaway.metrics.intervals import proportion
+from castaway.metrics.ranking import accuracy_by_group, calibration, rank_correlation
 from castaway.models.policy import load_tokenizer, lora_config, save_adapter
 from castaway.models.reward import RewardScorer, Scale, sequence_classifier
 from castaway.models.training import CurveCallback, seed_everything, trainer_settings
-from castaway.ranking import accuracy_by_group, calibration, rank_correlation
-from castaway.statistics import proportion
+from castaway.tasks.registry import task_module
 from stages.context import Context
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from datasets import Dataset
 from trl import SFTConfig, SFTTrainer
 
-from castaway.datasets import read_demonstrations
+from castaway.datasets.scripted import read_demonstrations
 from castaway.models.policy import load_model, load_tokenizer, lora_config, save_adapter
 from castaway.models.training import CurveCallback, seed_everything, trainer_settings
 from stages.context import Context

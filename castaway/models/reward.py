@@ -12,10 +12,10 @@ import torch
 from peft import PeftModel
 from transformers import AutoModelForSequenceClassification, PreTrainedModel, PreTrainedTokenizerBase
 
-from castaway.envs.base import Message
 from castaway.models.places import hidden_states_at
 from castaway.models.policy import load_model
 from castaway.models.tokens import pad_left, positions, prompt_tokens, reply_tokens
+from castaway.tasks.environment import Message
 
 SCALE_FILE = "scale.json"
 

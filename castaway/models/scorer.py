@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from castaway.envs.base import Message
+from castaway.tasks.environment import Message
 
 
 class Scorer(Protocol):

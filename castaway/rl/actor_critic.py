@@ -17,9 +17,9 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from transformers import PreTrainedModel
 
+from castaway.models.folded import folded
 from castaway.models.places import hidden_states_at
 from castaway.models.policy import save_adapter
-from castaway.rl.folded import folded
 
 VALUE_HEAD_FILE = "value_head.safetensors"
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from castaway.envs.base import TextEnvironment
 from castaway.rl.rollout import Speaker, Table, play_round
 from castaway.rl.trajectory import Episode, Trajectory
+from castaway.tasks.environment import TextEnvironment
 from castaway.teacher.base import Teacher
 
 

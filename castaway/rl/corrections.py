@@ -9,10 +9,10 @@ from pathlib import Path
 
 from transformers import PreTrainedTokenizerBase
 
-from castaway.chat import Reply, parse_reply
-from castaway.envs.base import Message
 from castaway.models.tokens import prompt_tokens, reply_tokens
 from castaway.rl.trajectory import Turn
+from castaway.tasks.environment import Message
+from castaway.tasks.reply import Reply, parse_reply
 
 
 @dataclass(frozen=True, slots=True)

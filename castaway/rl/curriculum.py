@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from castaway.envs.base import Stage
+from castaway.tasks.environment import Stage
 
 
 class Curriculum:

@@ -19,9 +19,8 @@ from typing import Any, TypeVar
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from castaway.envs.base import SELF_PLAY, Outcome, TextEnvironment
+from castaway.config.params import PpoParams
 from castaway.models.scorer import Scorer
-from castaway.params import PpoParams
 from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.ahead import meanwhile
 from castaway.rl.continuing import ContinuingRollout, Harvest
@@ -35,6 +34,7 @@ from castaway.rl.speaker import ModelSpeaker, Sampler
 from castaway.rl.tasks import TaskSource
 from castaway.rl.trajectory import Episode, Trajectory, Turn
 from castaway.rl.update import PolicyUpdate
+from castaway.tasks.environment import SELF_PLAY, Outcome, TextEnvironment
 from castaway.teacher.agreement import Agreement
 from castaway.teacher.base import Teacher
 

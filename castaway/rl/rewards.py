@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from castaway.params import PpoParams
+from castaway.config.params import PpoParams
 from castaway.rl.advantages import Discounts, dual_discount_gae
 from castaway.rl.kl import KlEstimator, kl_estimate
 from castaway.rl.losses import normalise, truncated_importance

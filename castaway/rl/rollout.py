@@ -12,9 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from castaway.chat import parse_reply
-from castaway.envs.base import Prompt, TextEnvironment
 from castaway.rl.trajectory import Episode, Trajectory, Turn
+from castaway.tasks.environment import Prompt, TextEnvironment
+from castaway.tasks.reply import parse_reply
 from castaway.teacher.base import Attempt, Teacher, Verdict
 
 

@@ -9,9 +9,9 @@ import torch
 from transformers import DynamicCache
 
 from castaway.models.batches import by_tokens
+from castaway.models.folded import folded
 from castaway.models.tokens import pad_left, positions
 from castaway.rl.actor_critic import ActorCritic
-from castaway.rl.folded import folded
 
 WORTHWHILE = 64
 """From so many tokens on, what all prompts begin with is read once for all of them."""

@@ -14,12 +14,12 @@ from random import Random
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from castaway.envs.base import Prompt
-from castaway.params import PpoParams
+from castaway.config.params import PpoParams
 from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.ahead import twin_of
 from castaway.rl.rollout import Answer
 from castaway.rl.speaker import ModelSpeaker
+from castaway.tasks.environment import Prompt
 
 Weights = dict[str, torch.Tensor]
 """An adapter, by the names of its weights in the policy."""

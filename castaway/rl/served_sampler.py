@@ -17,13 +17,13 @@ from typing import Any
 import httpx
 from transformers import PreTrainedTokenizerBase
 
-from castaway.envs.base import Prompt
 from castaway.errors import CastawayError
 from castaway.models.policy import save_adapter
 from castaway.models.tokens import prompt_tokens
 from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.rollout import Answer
 from castaway.rl.speaker import reply_text
+from castaway.tasks.environment import Prompt
 
 OPEN = 512
 """Questions at one time; the server makes its own batches of them."""

@@ -10,13 +10,13 @@ from typing import Protocol
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from castaway.envs.base import Prompt
 from castaway.models.scorer import Scorer
 from castaway.models.tokens import prompt_tokens
 from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.ahead import follow, twin_of
 from castaway.rl.rollout import Answer, Speaker
 from castaway.rl.sampling import SamplingRules, sample_replies
+from castaway.tasks.environment import Prompt
 
 
 class Sampler(Protocol):

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from castaway.envs.base import Stage, is_held_out
-from castaway.params import ReplayParams
+from castaway.config.params import ReplayParams
 from castaway.rl.curriculum import Curriculum
 from castaway.rl.failures import FailureBuffer, Task
+from castaway.tasks.environment import Stage, is_held_out
 
 
 @dataclass(frozen=True, slots=True)

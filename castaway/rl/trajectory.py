@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from castaway.envs.base import Message, Outcome
+from castaway.tasks.environment import Message, Outcome
 from castaway.teacher.base import Dispute
 
 

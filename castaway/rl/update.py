@@ -7,8 +7,8 @@ from typing import TypeVar
 
 import torch
 
+from castaway.config.params import PpoParams
 from castaway.models.batches import by_tokens
-from castaway.params import PpoParams
 from castaway.rl.actor_critic import ActorCritic, Scores, TurnBatch
 from castaway.rl.kl import kl_estimate
 from castaway.rl.losses import clipped_policy_loss, clipped_value_loss, masked_mean

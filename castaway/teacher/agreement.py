@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from castaway.envs.base import Message
+from castaway.tasks.environment import Message
 from castaway.teacher.answer import Answer
 from castaway.teacher.base import Dispute, Opinion, Verdict
 

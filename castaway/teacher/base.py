@@ -21,8 +21,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from castaway.envs.base import Prompt
 from castaway.errors import CastawayError
+from castaway.tasks.environment import Prompt
 
 WORST_PENALTY = -5.0
 

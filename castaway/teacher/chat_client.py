@@ -16,7 +16,7 @@ from typing import Any, Literal
 import httpx
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_before_delay, wait_random_exponential
 
-from castaway.envs.base import Message
+from castaway.tasks.environment import Message
 from castaway.teacher.breaker import CircuitBreaker
 
 LARGEST_BODY = 262_144

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from castaway.envs.base import Rules
-from castaway.params import TeacherParams
+from castaway.config.params import TeacherParams
+from castaway.tasks.environment import Rules
 from castaway.teacher.base import Teacher
 from castaway.teacher.cache import AnswerCache
 from castaway.teacher.endpoint import endpoint_of

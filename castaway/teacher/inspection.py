@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from statistics import quantiles
 from time import perf_counter
 
-from castaway.chat import Reply
-from castaway.envs.base import Prompt, TextEnvironment
+from castaway.tasks.environment import Prompt, TextEnvironment
+from castaway.tasks.reply import Reply
 from castaway.teacher.answer import answer_schema, parse_answer
 from castaway.teacher.base import Attempt
 from castaway.teacher.chat_client import ChatClient, Endpoint, ServerFault

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from castaway.envs.base import Message, Rules
+from castaway.tasks.environment import Message, Rules
 from castaway.teacher.base import Attempt
 from castaway.teacher.rubrics import instructions
 

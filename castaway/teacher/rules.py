@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from castaway.chat import Reply, parse_reply
-from castaway.envs.base import RefusalKind, Rules
+from castaway.tasks.environment import RefusalKind, Rules
+from castaway.tasks.reply import Reply, parse_reply
 from castaway.teacher.base import Attempt, Verdict
 
 PENALTIES: dict[RefusalKind, float] = {

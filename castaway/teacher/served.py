@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from time import time
 from typing import Any, Literal, TypeVar
 
-from castaway.chat import parse_reply
-from castaway.envs.base import Rules
+from castaway.tasks.environment import Rules
+from castaway.tasks.reply import parse_reply
 from castaway.teacher.agreement import dispute
 from castaway.teacher.answer import Answer, answer_schema, parse_answer
 from castaway.teacher.base import Attempt, TeacherOutage, Verdict

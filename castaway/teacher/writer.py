@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
-from castaway.envs.base import Message
+from castaway.tasks.environment import Message
 from castaway.teacher.base import TeacherOutage
 from castaway.teacher.cache import AnswerCache, key_of
 from castaway.teacher.chat_client import ChatClient, Endpoint, ServerFault

@@ -8,7 +8,7 @@ import pytest
 from dvc.repo import Repo
 from ruamel.yaml import YAML
 
-from castaway.envs.registry import TASKS
+from castaway.tasks.registry import TASKS
 from flows import closure
 from flows.declared import Declared
 from flows.hardware import KINDS

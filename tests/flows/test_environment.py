@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from castaway.params import Params, load_params
+from castaway.config.params import Params, load_params
 from flows import environment
 from flows.environment import ASLEEP, AWAKE, idle_cores, waiting
 

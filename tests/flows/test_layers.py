@@ -35,6 +35,6 @@ def test_no_layer_looks_up(layer: str) -> None:
 def test_learning_and_environments_meet_only_at_the_contract() -> None:
     for path in (ROOT / "castaway" / "rl").rglob("*.py"):
         inside = {name for name in imports(path) if name.startswith("castaway.envs.")}
-        assert inside <= {"castaway.envs.base"}, path
+        assert inside <= {"castaway.tasks.environment"}, path
     for path in (ROOT / "castaway" / "envs").rglob("*.py"):
         assert not {name for name in imports(path) if name.startswith("castaway.rl")}, path

@@ -13,8 +13,8 @@ import pytest
 import zc.lockfile
 from mlflow import MlflowClient
 
+from castaway.config.params import load_params
 from castaway.errors import CastawayError
-from castaway.params import load_params
 from flows import pipeline, slots
 from flows.report import Outcome, Step
 from flows.stage import RECEIPT

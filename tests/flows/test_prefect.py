@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from castaway.config.params import load_params
 from castaway.errors import CastawayError
-from castaway.params import load_params
 from flows import pipeline, slots
 from tests.flows.conftest import BODY, ROOT, WAIT, WAITING, Repository, processes_are_gone
 

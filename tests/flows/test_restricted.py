@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from castaway.params import Params, load_params
+from castaway.config.params import Params, load_params
 from flows.restricted import RestrictedContext, UndeclaredError, restrict
 
 PARAMS = load_params(Path(__file__).parents[2] / "params.yaml")

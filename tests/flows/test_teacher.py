@@ -9,8 +9,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from castaway.config.params import TeacherParams, load_params
 from castaway.errors import CastawayError
-from castaway.params import TeacherParams, load_params
 from flows.teacher import serving_for, what_to_serve
 from tests.miniature import ROOT, make_clone
 

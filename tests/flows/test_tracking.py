@@ -15,7 +15,7 @@ from mlflow import MlflowClient
 from flows import declared, lineage, tracking
 from flows.records import Curves, read_json, record_of, write_json
 from flows.stage import execute
-from tests.castaway.replay.episodes import played
+from tests.castaway.tools.marooned.replay.episodes import played
 from tests.flows.conftest import BODY, Repository
 
 PIPELINE = """\
@@ -198,7 +198,7 @@ def test_without_mlflow_the_stage_goes_on(
 def test_a_stage_that_fails_is_marked(
     made: Callable[[str], declared.Declared], store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from castaway.params import load_params
+    from castaway.config.params import load_params
     from flows import stage as module
     from flows.hardware import CPU
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from castaway.envs.corpus import Document
+from castaway.datasets.pretraining import Document
 from castaway.models.tokens import prompt_tokens, reply_tokens
 from stages.base import WIDTH, _AnswerTrainer, _collate, _packed, _tokens
 from tests.castaway.rl.small import student

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from castaway.datasets import read_demonstrations, read_pairs
-from castaway.params import Params, load_params
+from castaway.config.params import Params, load_params
+from castaway.datasets.scripted import read_demonstrations, read_pairs
 from castaway.teacher.base import TeacherOutage
 from stages.context import Context
 from stages.dataset import run

@@ -2,9 +2,9 @@
 
 from random import Random
 
-from castaway.chat import Reply
-from castaway.datasets import Pair, balanced_pairs
-from castaway.envs.base import Prompt
+from castaway.datasets.scripted import Pair, balanced_pairs
+from castaway.tasks.environment import Prompt
+from castaway.tasks.reply import Reply
 from stages.reward_model import answer_only_accuracy, prompt_only_accuracy
 
 ACTIONS = ["WAIT", "MOVE EAST", "MOVE WEST", "EAT apple", "BUILD hull", "GATHER WOOD_1"]

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from castaway.config.params import LoraParams
 from castaway.models.policy import new_adapter, save_adapter
 from castaway.models.tiny import new_model, train_tokenizer
-from castaway.params import LoraParams
 from castaway.serving.server import Server, running
 from castaway.serving.vllm import Serving, read_adapter
 from castaway.teacher.inspection import distinct_attempts

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from castaway.chat import Reply
 from castaway.envs.marooned.environment import MaroonedEnvironment
+from castaway.tasks.reply import Reply
 from castaway.teacher.base import Attempt
 from castaway.teacher.inspection import distinct_attempts
 

@@ -11,10 +11,10 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
 
+from castaway.config.params import LoraParams
 from castaway.envs.marooned.environment import MaroonedEnvironment
 from castaway.errors import CastawayError
 from castaway.models.policy import load_model, load_tokenizer, new_adapter
-from castaway.params import LoraParams
 from castaway.rl.actor_critic import ActorCritic, TurnBatch
 from castaway.rl.ppo import PpoTrainer
 from castaway.rl.rollout import Answer

@@ -13,17 +13,17 @@ from pathlib import Path
 
 import httpx
 import pytest
+from tests.castaway.teacher.test_cli import teacher
 
 from castaway.teacher.key import KEY_VARIABLE
 from tests.castaway.rl.small import ROOT
 from tests.castaway.serving.test_server import group_of
-from tests.castaway.teacher.test_cli import teacher
 
 KEY = "a key that nobody is to see"
 
 
 def serve(weights: Path, *options: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "castaway.cli", "teacher", "serve", str(weights), "--port", "0", *options]
+    command = [sys.executable, "-m", "castaway.cli.main", "teacher", "serve", str(weights), "--port", "0", *options]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(["", *sys.path]), KEY_VARIABLE: KEY}
     return subprocess.Popen(
         command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from castaway.envs.base import Refusal
 from castaway.envs.marooned.actions import (
     DIRECTIONS,
     FORMS,
@@ -20,6 +19,7 @@ from castaway.envs.marooned.actions import (
 )
 from castaway.envs.marooned.observation import Mate, Observation
 from castaway.envs.marooned.state import distance
+from castaway.tasks.environment import Refusal
 
 
 def read(observation: Observation, text: str) -> tuple[Action | None, Refusal | None]:

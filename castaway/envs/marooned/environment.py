@@ -15,8 +15,8 @@ from dataclasses import asdict
 from random import Random
 from typing import Any
 
-from castaway.chat import Reply
-from castaway.envs.base import HELD_OUT_START, Message, Outcome, Prompt, Stage, TextEnvironment
+from castaway.config.params import Params
+from castaway.config.task_params import MaroonedParams
 from castaway.envs.marooned import compact, full
 from castaway.envs.marooned.actions import WAIT, Action
 from castaway.envs.marooned.conduct import read
@@ -29,8 +29,8 @@ from castaway.envs.marooned.scripted import AIMLESS, Careless, Saboteur, Script,
 from castaway.envs.marooned.slips import slip
 from castaway.envs.marooned.state import Sailor
 from castaway.envs.marooned.teaching import MaroonedRules
-from castaway.params import Params
-from castaway.task_params import MaroonedParams
+from castaway.tasks.environment import HELD_OUT_START, Message, Outcome, Prompt, Stage, TextEnvironment
+from castaway.tasks.reply import Reply
 
 SCRIPTED_SEAT = "all"
 EVALUATION_SEATS = ("crew", "traitor")

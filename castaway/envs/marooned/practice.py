@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from random import Random
 
-from castaway.chat import Reply
 from castaway.envs.marooned.compact import bringable, heading, nearest_pile, ready_components
 from castaway.envs.marooned.observation import Observation
 from castaway.envs.marooned.scripted import fetch, go_to_camp
+from castaway.tasks.reply import Reply
 
 
 def practice(observation: Observation, random: Random, count: int) -> list[Reply]:

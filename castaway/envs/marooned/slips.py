@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from castaway.chat import Reply
-from castaway.envs.slips import labelled, markdown, one_of, reason_only, unlabelled
+from castaway.tasks.reply import Reply
+from castaway.tasks.slips import labelled, markdown, one_of, reason_only, unlabelled
 
 _WORDS = {"MOVE": "MOVING", "GATHER": "COLLECT", "WAIT": "CHECK_STATUS", "DEPOSIT": "STORE", "BUILD": "REPAIR"}
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from difflib import SequenceMatcher
 
-from castaway.envs.base import Refusal
 from castaway.envs.marooned.actions import DIRECTIONS, FORMS, Action, parse_action
 from castaway.envs.marooned.compact import heading, next_pile
 from castaway.envs.marooned.conduct import legal_actions, read, refuse
 from castaway.envs.marooned.observation import Observation
 from castaway.envs.marooned.scripted import AIMLESS, REST, suspect
 from castaway.envs.marooned.state import Place, SeenPile
+from castaway.tasks.environment import Refusal
 
 SYNONYMS = {
     "MOVING": "MOVE",

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy
 
-from castaway.envs.base import Played
 from castaway.envs.openspiel.ids import episode_of
-from castaway.statistics import Interval, clustered_mean, proportion
+from castaway.metrics.intervals import Interval, clustered_mean, proportion
+from castaway.tasks.environment import Played
 
 FLOOR, CEILING = "random", "mcts-100"
 """Who plays the same episodes for comparison."""

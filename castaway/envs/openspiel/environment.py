@@ -17,8 +17,8 @@ from itertools import count
 from random import Random
 from typing import Any
 
-from castaway.chat import Reply
-from castaway.envs.base import SELF_PLAY, Outcome, Played, Prompt, Stage, TextEnvironment
+from castaway.config.params import Params
+from castaway.config.task_params import OpenSpielParams
 from castaway.envs.openspiel.comparison import CEILING, FLOOR, comparison
 from castaway.envs.openspiel.expert import best_move
 from castaway.envs.openspiel.games import largest_return, load_variant
@@ -31,8 +31,8 @@ from castaway.envs.openspiel.practice import AIMLESS, practice
 from castaway.envs.openspiel.prompting import messages
 from castaway.envs.openspiel.slips import slip
 from castaway.envs.openspiel.tables import tables_named
-from castaway.params import Params
-from castaway.task_params import OpenSpielParams
+from castaway.tasks.environment import SELF_PLAY, Outcome, Played, Prompt, Stage, TextEnvironment
+from castaway.tasks.reply import Reply
 
 SCRIPTED_SEAT = "random"
 EVALUATION_SEATS = ("random", "mcts-10", "mcts-50")

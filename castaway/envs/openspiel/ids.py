@@ -21,9 +21,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from castaway.envs.base import HELD_OUT_START
 from castaway.envs.openspiel.catalogue import GAMES
 from castaway.envs.openspiel.games import Game, player_count
+from castaway.tasks.environment import HELD_OUT_START
 
 CHANCE_SEEDS = 10_000
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 import re
 from difflib import SequenceMatcher
 
-from castaway.envs.base import Refusal
 from castaway.envs.openspiel.compact import names
 from castaway.envs.openspiel.expert import opinions
 from castaway.envs.openspiel.observation import Observation
 from castaway.envs.openspiel.tactics import judgement
+from castaway.tasks.environment import Refusal
 
 BY_LOT = "0"
 """The idle action: any move of the menu, all with the same chance."""

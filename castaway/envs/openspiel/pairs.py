@@ -16,8 +16,6 @@ from random import Random
 
 import pyspiel
 
-from castaway.chat import Reply
-from castaway.envs.base import Message, Prompt
 from castaway.envs.openspiel.catalogue import GAMES
 from castaway.envs.openspiel.expert import opinions
 from castaway.envs.openspiel.games import load_variant
@@ -26,6 +24,8 @@ from castaway.envs.openspiel.observation import Observation
 from castaway.envs.openspiel.opponents import EXPLORATION, MEMORY_IN_MEGABYTES
 from castaway.envs.openspiel.practice import AIMLESS
 from castaway.envs.openspiel.tactics import position
+from castaway.tasks.environment import Message, Prompt
+from castaway.tasks.reply import Reply
 
 Row = tuple[tuple[Message, ...], str, str]
 """A prompt's messages, the answer to prefer, the other one."""

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from random import Random
 
-from castaway.chat import Reply
 from castaway.envs.openspiel.compact import names
 from castaway.envs.openspiel.expert import opinions
 from castaway.envs.openspiel.observation import Observation
+from castaway.tasks.reply import Reply
 
 AIMLESS = "any"
 """What somebody who moves without a thought gives as its reasoning."""

@@ -8,10 +8,10 @@
 
 from __future__ import annotations
 
-from castaway.envs.base import Message
 from castaway.envs.openspiel.compact import menu, names, situation
 from castaway.envs.openspiel.observation import Observation
 from castaway.envs.openspiel.tactics import judgement
+from castaway.tasks.environment import Message
 
 
 def messages(observation: Observation) -> tuple[Message, ...]:

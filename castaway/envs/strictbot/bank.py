@@ -23,9 +23,9 @@ from zlib import crc32
 
 from ruamel.yaml import YAML
 
-from castaway.envs.base import is_held_out
 from castaway.envs.strictbot.numbers import number_topics
 from castaway.envs.strictbot.question import Form, Kind, Question
+from castaway.tasks.environment import is_held_out
 
 Share = Literal["train", "validation", "held_out"]
 

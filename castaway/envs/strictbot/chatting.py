@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from castaway.chat import parse_reply
-from castaway.envs.base import Message
 from castaway.envs.strictbot.bank import questions
 from castaway.envs.strictbot.judge import produced_levels
 from castaway.envs.strictbot.observation import Observation, messages, read_back
 from castaway.envs.strictbot.question import NAMES
+from castaway.tasks.environment import Message
+from castaway.tasks.reply import parse_reply
 
 UNKNOWN = "it is not known"
 

@@ -15,8 +15,6 @@ from typing import Annotated, Any, ClassVar, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from castaway.chat import Reply
-from castaway.envs.base import Message, Prompt
 from castaway.envs.strictbot.answers import all_answers, openings_in, says, words
 from castaway.envs.strictbot.bank import drawn, questions, share_of
 from castaway.envs.strictbot.observation import Observation
@@ -24,6 +22,8 @@ from castaway.envs.strictbot.pairs import NO_REASONING, Row
 from castaway.envs.strictbot.question import LEVELS, NAMES, Kind, Question, value_of
 from castaway.envs.strictbot.reward.factual import factual
 from castaway.envs.strictbot.teaching import StrictbotRules
+from castaway.tasks.environment import Message, Prompt
+from castaway.tasks.reply import Reply
 
 KINDS: tuple[Kind, ...] = (
     "factual error",

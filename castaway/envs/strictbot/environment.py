@@ -14,8 +14,8 @@ from random import Random
 from statistics import mean
 from typing import Any
 
-from castaway.chat import Reply
-from castaway.envs.base import HELD_OUT_START, Outcome, Prompt, Stage, TextEnvironment
+from castaway.config.params import Params
+from castaway.config.task_params import StrictbotParams
 from castaway.envs.strictbot import bank
 from castaway.envs.strictbot.answers import LEVELS, proper, texts, write
 from castaway.envs.strictbot.bank import MADE_UP_IDS, ORDER
@@ -31,8 +31,8 @@ from castaway.envs.strictbot.report import details_of, report
 from castaway.envs.strictbot.reward import terms, weighed
 from castaway.envs.strictbot.teaching import IDLE, StrictbotRules
 from castaway.envs.strictbot.telling import question_of
-from castaway.params import Params
-from castaway.task_params import StrictbotParams
+from castaway.tasks.environment import HELD_OUT_START, Outcome, Prompt, Stage, TextEnvironment
+from castaway.tasks.reply import Reply
 
 AIMLESS = "a question"
 """The reasoning of who has not looked what kind of question it is."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from castaway.envs.base import Message
 from castaway.envs.strictbot.telling import named
+from castaway.tasks.environment import Message
 
 SYSTEM = {
     "compact": "You are a tutor",

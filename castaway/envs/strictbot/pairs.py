@@ -17,8 +17,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
 
-from castaway.chat import Reply, parse_reply
-from castaway.envs.base import Message, Prompt
 from castaway.envs.strictbot.answers import abusive_answer, curt, insults, says, without, words, write
 from castaway.envs.strictbot.bank import reserved
 from castaway.envs.strictbot.judge import produced_levels
@@ -26,6 +24,8 @@ from castaway.envs.strictbot.observation import read_back
 from castaway.envs.strictbot.question import LEVELS, Question
 from castaway.envs.strictbot.reward.factual import factual
 from castaway.envs.strictbot.telling import question_of
+from castaway.tasks.environment import Message, Prompt
+from castaway.tasks.reply import Reply, parse_reply
 
 Row = tuple[tuple[Message, ...], str, str]
 """A prompt's messages, the answer to prefer, the other one."""

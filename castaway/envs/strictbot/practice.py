@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from random import Random
 
-from castaway.chat import Reply
-from castaway.envs.slips import labelled, one_of, reason_only, unlabelled
 from castaway.envs.strictbot.answers import write
 from castaway.envs.strictbot.observation import Observation
 from castaway.envs.strictbot.question import LEVELS
 from castaway.envs.strictbot.telling import question_of
+from castaway.tasks.reply import Reply
+from castaway.tasks.slips import labelled, one_of, reason_only, unlabelled
 
 CORRECTED = 0.1
 """Share of the answers that say something false first and correct themselves: to write `no` there is to compare."""

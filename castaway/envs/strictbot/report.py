@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from functools import cache
 from statistics import mean
 
-from castaway.envs.base import Outcome
 from castaway.envs.strictbot.answers import LEVELS, words
 from castaway.envs.strictbot.bank import questions, reserved
 from castaway.envs.strictbot.question import Question
 from castaway.envs.strictbot.reward.toxicity import ABUSIVE
 from castaway.envs.strictbot.telling import MADE_UP
-from castaway.statistics import proportion
+from castaway.metrics.intervals import proportion
+from castaway.tasks.environment import Outcome
 
 
 @cache

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from castaway.envs.base import Refusal
 from castaway.envs.strictbot.answers import LEVELS, openings_in, proper, read_level, says, statements_in, words
 from castaway.envs.strictbot.observation import Observation
 from castaway.envs.strictbot.question import NAMES, Question
 from castaway.envs.strictbot.reward.toxicity import abusive
 from castaway.envs.strictbot.telling import question_of
+from castaway.tasks.environment import Refusal
 
 IDLE = "I do not know"
 FEWEST_WORDS, MOST_WORDS = 1, 32

@@ -10,12 +10,12 @@ import torch
 from ruamel.yaml import YAML
 from transformers import PreTrainedTokenizerFast
 
-from castaway.envs.base import HELD_OUT_START, Message, Outcome, Prompt, Refusal, Stage, TextEnvironment
+from castaway.config.params import BaseParams, LoraParams, Params, PpoParams, ReplayParams
 from castaway.models.policy import new_adapter
 from castaway.models.tiny import new_model, train_tokenizer
-from castaway.params import BaseParams, LoraParams, Params, PpoParams, ReplayParams
 from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.tasks import TaskSource
+from castaway.tasks.environment import HELD_OUT_START, Message, Outcome, Prompt, Refusal, Stage, TextEnvironment
 
 ROOT = Path(__file__).parents[3]
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from castaway.envs.base import Message, Prompt
 from castaway.rl.rollout import Answer
 from castaway.rl.speaker import BestOf
+from castaway.tasks.environment import Message, Prompt
 
 
 class Lengths:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from castaway.envs.base import Prompt
 from castaway.rl.continuing import ContinuingRollout, Harvest
 from castaway.rl.rollout import Answer
+from castaway.tasks.environment import Prompt
 from castaway.teacher.rules import RulesTeacher
 from tests.castaway.rl.small import AnyText, Crossroads
 

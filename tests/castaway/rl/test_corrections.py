@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from castaway.chat import Reply, parse_reply
-from castaway.envs.base import Prompt
 from castaway.envs.marooned.actions import FORMS, parse_action
 from castaway.envs.marooned.conduct import read
 from castaway.envs.marooned.teaching import MaroonedRules
 from castaway.rl.corrections import correct, correction_tokens, read_corrections, write_corrections
 from castaway.rl.trajectory import Turn
+from castaway.tasks.environment import Prompt
+from castaway.tasks.reply import Reply, parse_reply
 from castaway.teacher.base import Attempt
 from castaway.teacher.rules import RulesTeacher
 from tests.castaway.envs.marooned.tables import Table

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from castaway.envs.base import Stage
 from castaway.rl.curriculum import Curriculum
+from castaway.tasks.environment import Stage
 
 
 def stages(threshold: float = 0.6, floor: float = 0.3, window: int = 10, count: int = 3) -> list[Stage]:

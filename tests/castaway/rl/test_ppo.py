@@ -11,11 +11,11 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from castaway.envs.base import Outcome
+from castaway.config.params import PpoParams
 from castaway.models.tokens import prompt_tokens, reply_tokens
-from castaway.params import PpoParams
 from castaway.rl.actor_critic import ActorCritic, TurnBatch
 from castaway.rl.ppo import PpoTrainer
+from castaway.tasks.environment import Outcome
 from castaway.teacher.base import Attempt, Verdict
 from castaway.teacher.rules import RulesTeacher
 from tests.castaway.rl.small import AnyText, Crossroads, NoScorer, ppo_params, source_of, student

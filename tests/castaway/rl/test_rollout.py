@@ -6,10 +6,10 @@ from threading import Event
 
 import pytest
 
-from castaway.envs.base import Prompt
 from castaway.rl.rewards import make_lessons, token_rewards, turn_reward
 from castaway.rl.rollout import Answer, play_episodes
 from castaway.rl.trajectory import Trajectory, Turn
+from castaway.tasks.environment import Prompt
 from castaway.teacher.base import Attempt, TeacherOutage, Verdict
 from castaway.teacher.rules import RulesTeacher
 from tests.castaway.rl.small import AnyText, Crossroads, ppo_params

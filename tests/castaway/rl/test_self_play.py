@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 import torch
 
-from castaway.envs.base import SELF_PLAY, Prompt, Stage
+from castaway.config.params import PpoParams, SelfPlayParams
 from castaway.envs.openspiel.environment import OpenSpielEnvironment
 from castaway.envs.openspiel.tables import tables_named
-from castaway.params import PpoParams, SelfPlayParams
 from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.checkpoint import load_newest, save_checkpoint
 from castaway.rl.ppo import PpoTrainer
 from castaway.rl.rollout import Answer, play_episodes
 from castaway.rl.self_play import FrozenPool
 from castaway.rl.tasks import TaskSource
+from castaway.tasks.environment import SELF_PLAY, Prompt, Stage
 from castaway.teacher.base import Attempt, Verdict
 from castaway.teacher.rules import RulesTeacher
 from tests.castaway.rl.small import NoScorer, ppo_params, shipped, stirred, student

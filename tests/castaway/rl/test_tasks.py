@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from castaway.envs.base import HELD_OUT_START, Stage, is_held_out
-from castaway.params import ReplayParams
+from castaway.config.params import ReplayParams
 from castaway.rl.failures import Task
 from castaway.rl.tasks import TaskSource
+from castaway.tasks.environment import HELD_OUT_START, Stage, is_held_out
 
 EASY = Stage("easy", range(0, 1000), ("random",), 0.6, 0.0, 10)
 HARD = Stage("hard", range(HELD_OUT_START - 1000, HELD_OUT_START), ("random", "mcts-3"), 0.5, 0.3, 10)

@@ -12,12 +12,12 @@ from typing import Any
 
 import torch
 
-from castaway.envs.base import Message, Prompt
 from castaway.models.tokens import prompt_tokens, reply_tokens
 from castaway.rl.actor_critic import ActorCritic, TurnBatch
 from castaway.rl.launch import together
 from castaway.rl.ppo import PpoTrainer
 from castaway.rl.rollout import Answer
+from castaway.tasks.environment import Message, Prompt
 from castaway.teacher.rules import RulesTeacher
 from tests.castaway.rl.small import AnyText, Crossroads, ppo_params, source_of, stirred, student
 

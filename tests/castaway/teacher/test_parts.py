@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from castaway.envs.base import Prompt
 from castaway.envs.marooned.environment import MaroonedEnvironment
-from castaway.envs.registry import TASKS
 from castaway.errors import CastawayError
+from castaway.tasks.environment import Prompt
+from castaway.tasks.registry import TASKS
 from castaway.teacher.answer import Answer, answer_schema, parse_answer
 from castaway.teacher.base import WORST_PENALTY, Attempt
 from castaway.teacher.breaker import CircuitBreaker

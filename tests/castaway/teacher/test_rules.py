@@ -7,7 +7,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from castaway.envs.base import Prompt
 from castaway.envs.marooned.engine import Game
 from castaway.envs.marooned.environment import MaroonedEnvironment
 from castaway.envs.marooned.evidence import log_clue
@@ -15,6 +14,7 @@ from castaway.envs.marooned.pay import Pay
 from castaway.envs.marooned.scenario import load_scenario
 from castaway.envs.marooned.scripted import Saboteur, Worker
 from castaway.envs.marooned.teaching import MaroonedRules
+from castaway.tasks.environment import Prompt
 from castaway.teacher.base import WORST_PENALTY, Attempt, Verdict
 from castaway.teacher.rules import RulesTeacher
 from tests.castaway.envs.marooned.tables import Table

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from castaway.config.params import load_params
 from castaway.envs.strictbot.commission import Commission
 from castaway.envs.strictbot.environment import make
-from castaway.params import load_params
 from castaway.teacher.base import TeacherOutage
 from castaway.teacher.cache import AnswerCache
 from castaway.teacher.chat_client import Endpoint

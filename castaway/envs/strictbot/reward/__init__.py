@@ -5,12 +5,12 @@ Whether the level suits the question is not among them: that is what the reward 
 
 from __future__ import annotations
 
+from castaway.config.task_params import StrictbotParams
 from castaway.envs.strictbot.question import Question
 from castaway.envs.strictbot.reward.constructiveness import constructiveness
 from castaway.envs.strictbot.reward.factual import factual
 from castaway.envs.strictbot.reward.tone import inconsistency
 from castaway.envs.strictbot.reward.toxicity import charged
-from castaway.task_params import StrictbotParams
 
 
 def terms(answer: str, question: Question, params: StrictbotParams) -> dict[str, float]:

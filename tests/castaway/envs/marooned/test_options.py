@@ -6,7 +6,7 @@ import pytest
 
 from castaway.envs.marooned import full
 from castaway.envs.marooned.scenario import Scenario, load_scenario
-from castaway.rulebook import constants_table
+from castaway.tools.marooned.rulebook import constants_table
 from tests.castaway.envs.marooned.tables import Table
 
 WEATHER = {"chance": 100, "fog_vision": 1, "rain_cost": 200, "clear_cost": 80}

@@ -5,12 +5,12 @@ from random import Random
 
 import pytest
 
-from castaway.envs.base import TextEnvironment
-from castaway.envs.checker import check_environment
 from castaway.envs.openspiel.catalogue import GAMES
 from castaway.envs.openspiel.environment import OpenSpielEnvironment
 from castaway.envs.openspiel.games import Game, player_count
 from castaway.envs.openspiel.ids import Episode, task_id_of
+from castaway.tasks.checker import check_environment
+from castaway.tasks.environment import TextEnvironment
 
 BOARDS = [(game, variant) for game in range(len(GAMES)) for variant in range(len(GAMES[game].variants))]
 

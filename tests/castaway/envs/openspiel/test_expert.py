@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from castaway.chat import parse_reply
+from castaway.config.params import load_params
 from castaway.envs.openspiel.catalogue import GAMES
 from castaway.envs.openspiel.environment import (
     AIMLESS,
@@ -24,7 +24,7 @@ from castaway.envs.openspiel.games import Game, player_count
 from castaway.envs.openspiel.ids import Episode, task_id_of
 from castaway.envs.openspiel.menu import MenuRules
 from castaway.envs.openspiel.observation import observe
-from castaway.params import load_params
+from castaway.tasks.reply import parse_reply
 from tests.castaway.envs.openspiel.test_menu import CHANCE_TO_WIN, START, THREAT, position
 from tests.castaway.envs.openspiel.twins import HIDDEN, twins
 

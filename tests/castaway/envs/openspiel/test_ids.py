@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from castaway.envs.base import HELD_OUT_START, is_held_out
 from castaway.envs.openspiel.catalogue import GAMES
 from castaway.envs.openspiel.games import player_count
 from castaway.envs.openspiel.ids import CHANCE_SEEDS, Episode, episode_of, task_id_of
+from castaway.tasks.environment import HELD_OUT_START, is_held_out
 
 OPPONENTS = 555
 """Every game has at least as many seeds of its opponents."""

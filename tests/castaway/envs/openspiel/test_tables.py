@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from castaway.envs.base import HELD_OUT_START, ids_in_a_row
 from castaway.envs.openspiel.catalogue import GAMES
 from castaway.envs.openspiel.ids import episode_of
 from castaway.envs.openspiel.tables import EPISODES, Tables, tables_named
 from castaway.errors import CastawayError
+from castaway.tasks.environment import HELD_OUT_START, ids_in_a_row
 
 EVERY = [(game, variant) for game in range(len(GAMES)) for variant in range(len(GAMES[game].variants))]
 some_tables = st.lists(st.sampled_from(EVERY), min_size=1, unique=True)

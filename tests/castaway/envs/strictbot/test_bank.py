@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from castaway.envs.base import HELD_OUT_START
 from castaway.envs.strictbot.answers import LEVELS, all_answers, read_level, words
 from castaway.envs.strictbot.bank import (
     ORDER,
@@ -21,6 +20,7 @@ from castaway.envs.strictbot.bank import (
 )
 from castaway.envs.strictbot.question import Question
 from castaway.envs.strictbot.reward.toxicity import ABUSIVE
+from castaway.tasks.environment import HELD_OUT_START
 
 FRAMES = {form: [frame.split("{0}") for frame in frames] for form, frames in read("asking").items()}
 

@@ -8,10 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from castaway.chat import Reply, parse_reply
-from castaway.datasets import Pair
-from castaway.envs.base import HELD_OUT_START, Outcome, Prompt
-from castaway.envs.checker import check_environment
+from castaway.config.params import load_params
+from castaway.datasets.scripted import Pair
 from castaway.envs.strictbot.answers import abusive_answer, curt, insults, says, without, words, write
 from castaway.envs.strictbot.bank import find, share_for, vocabulary
 from castaway.envs.strictbot.environment import StrictbotEnvironment, curriculum, demonstrator, expert, kind_of, slip
@@ -23,7 +21,9 @@ from castaway.envs.strictbot.report import families, new_families, report
 from castaway.envs.strictbot.reward.toxicity import abusive
 from castaway.envs.strictbot.teaching import IDLE, StrictbotRules
 from castaway.envs.strictbot.telling import MADE_UP, question_of
-from castaway.params import load_params
+from castaway.tasks.checker import check_environment
+from castaway.tasks.environment import HELD_OUT_START, Outcome, Prompt
+from castaway.tasks.reply import Reply, parse_reply
 from castaway.teacher.base import Attempt
 from castaway.teacher.rules import PENALTIES, RulesTeacher
 from stages.reward_model import answer_only_accuracy, prompt_only_accuracy

@@ -8,7 +8,7 @@ import pytest
 import torch
 from profanity_check import predict_prob
 
-from castaway.envs.base import HELD_OUT_START
+from castaway.config.params import load_params
 from castaway.envs.strictbot.answers import frame_words, proper
 from castaway.envs.strictbot.bank import find, question_for
 from castaway.envs.strictbot.environment import StrictbotEnvironment, expert
@@ -19,7 +19,7 @@ from castaway.envs.strictbot.reward.factual import factual
 from castaway.envs.strictbot.reward.tone import inconsistency
 from castaway.envs.strictbot.reward.toxicity import abusive, charged, toxicity
 from castaway.errors import CastawayError
-from castaway.params import load_params
+from castaway.tasks.environment import HELD_OUT_START
 
 PARAMS = load_params(Path(__file__).parents[4] / "params.yaml").strictbot
 FACT, FALSE = "it is Madrid", "it is Oslo"

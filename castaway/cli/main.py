@@ -1,0 +1,239 @@
+"""The command for people: check the parameters, read the results, look into an episode, look up the rules.
+
+    castaway --help
+
+It reads what the pipeline left and changes nothing, except between the markers of a file that `--write` names. What
+builds anything is `dvc repro` and `python -m flows`. A mistake is told in one line, and the exit status is then 2.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+from typer.exceptions import TyperException
+
+from castaway.cli.teacher import app as teacher
+from castaway.errors import CastawayError
+
+# Heavy things are imported inside the commands: `castaway --help` has to answer at once.
+
+
+class OneLineErrors(TyperGroup):
+    """Tells any mistake in one line, with exit status 2."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the command, and leave with its status."""
+        try:
+            status = super().main(*args, **{**kwargs, "standalone_mode": False})
+        except CastawayError as error:
+            problem = str(error)
+        except TyperException as error:  # what was typed is no command of ours
+            problem = error.format_message() if hasattr(error, "format_message") else str(error)
+        except (KeyboardInterrupt, typer.Abort):
+            sys.exit(130)
+        else:
+            sys.exit(status if isinstance(status, int) else 0)
+        print(f"error: {' '.join(problem.split())}", file=sys.stderr)
+        sys.exit(2)
+
+
+app = typer.Typer(
+    name="castaway",
+    cls=OneLineErrors,
+    help="Look into a Castaway repository. To build, use `dvc repro`.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.add_typer(teacher, name="teacher")
+
+
+@app.callback(invoke_without_command=True)
+def start(context: typer.Context) -> None:
+    """Look into a Castaway repository. To build, use `dvc repro`."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@app.command()
+def params(path: Annotated[Path, typer.Argument(help="The file to check.")] = Path("params.yaml")) -> None:
+    """Check params.yaml: print OK, or the mistake in one line."""
+    from castaway.config.params import load_params
+
+    load_params(path)
+    typer.echo("OK")
+
+
+@app.command()
+def results(
+    root: Annotated[Path, typer.Option(help="The repository.")] = Path(),
+    write: Annotated[Path | None, typer.Option(help="Put them between this file's markers instead.")] = None,
+) -> None:
+    """Print the evaluation of every task that has been built, as markdown tables."""
+    from castaway.metrics.results import task_report
+    from castaway.tasks.registry import TASKS, task_module
+
+    folders = [root / "data" / task / "metrics" for task in TASKS]
+    built = {folder.parent.name: folder for folder in folders if (folder / "evaluate.json").is_file()}
+    if not built:
+        raise CastawayError(f"there is no data/TASK/metrics/evaluate.json in {root.resolve()}; `dvc repro` builds it")
+    seats = {task: task_module(task).EVALUATION_SEATS[0] for task in built}
+    show(
+        "\n\n".join(f"### {task}\n\n{task_report(folder, seats[task])}" for task, folder in built.items()),
+        "results",
+        write,
+    )
+
+
+@app.command()
+def chat(
+    model: Annotated[Path | None, typer.Argument(help="A model's folder; data/TASK/merge if none is named.")] = None,
+    task: Annotated[str, typer.Option(help="Ask as this task does; what is known may stand after a |.")] = "",
+    score: Annotated[bool, typer.Option("--score", help="Show the reward model's score, and the level.")] = False,
+    temperature: Annotated[float, typer.Option(min=0.0, help="0 takes the likeliest token each time.")] = 0.7,
+    max_new_tokens: Annotated[int, typer.Option(min=1, help="The longest answer.")] = 64,
+    seed: Annotated[int, typer.Option(help="Of the drawn tokens.")] = 1,
+    root: Annotated[Path, typer.Option(help="The repository, for the task's models.")] = Path(),
+) -> None:
+    """Talk to a trained model, a line a turn: /new forgets, /quit leaves."""
+    from castaway.tasks.registry import TASKS, task_module
+
+    if not task and (score or model is None):
+        raise CastawayError("name a model's folder or a --task; --score needs a --task")
+    if task and not (task in TASKS and hasattr(task_module(task), "chat_messages")):
+        talkative = [name for name in TASKS if hasattr(task_module(name), "chat_messages")]
+        raise CastawayError(f"--task is {task!r}, expected one of {', '.join(talkative)}")
+
+    folder = model or root / "data" / task / "merge"
+    if not (folder / "config.json").is_file():
+        raise CastawayError(f"{folder} holds no model (config.json is missing); `dvc repro` builds data/TASK/merge")
+
+    from castaway.models.training import seed_everything
+    from castaway.tools.chat import converse, load_chat, load_scorer, plain
+
+    seed_everything(seed, threads=1)
+    module = task_module(task) if task else None
+    talk = load_chat(folder, module.chat_messages if module else plain, temperature, max_new_tokens)
+    scorer = load_scorer(root, task, talk.tokenizer) if score else None
+    converse(talk, scorer, module.chat_remark if module and score else None)
+
+
+@app.command()
+def episode(path: Annotated[Path, typer.Argument(help="A .jsonl file in data/TASK/evaluate/POLICY/.")]) -> None:
+    """Print a saved episode: who said what, how it was judged, and what came of it."""
+    from castaway.datasets.episodes import read_episode
+    from castaway.tools.transcript import episode_text
+
+    typer.echo(episode_text(read_episode(path)))
+
+
+@app.command()
+def task(task_id: Annotated[int, typer.Argument(help="An id of the task openspiel.")]) -> None:
+    """Explain a task id of the openspiel task: the game, its variant, the seat and the seeds."""
+    from castaway.envs.openspiel.ids import episode_of, explained
+
+    try:
+        typer.echo(explained(episode_of(task_id)))
+    except ValueError as error:
+        raise CastawayError(str(error)) from None
+
+
+@app.command()
+def replay(
+    path: Annotated[Path, typer.Argument(help="A .jsonl file in data/TASK/evaluate/POLICY/.")],
+    to: Annotated[Path | None, typer.Option(help="Write here instead of beside the episode.")] = None,
+) -> None:
+    """Write a saved episode of MAROONED as one HTML file, to be watched in any browser."""
+    from castaway.datasets.episodes import read_episode
+    from castaway.tools.marooned.replay.page import replay_page
+
+    page, target = replay_page(read_episode(path)), to or path.with_suffix(".html")
+    try:
+        target.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise CastawayError(f"{target} cannot be written: {error.strerror}") from None
+    typer.echo(str(target))
+
+
+@app.command()
+def balance(
+    scenario: Annotated[str, typer.Option(help="A scenario of MAROONED.")] = "skiff",
+    episodes: Annotated[int, typer.Option(min=1, help="Games of each match.")] = 500,
+    processes: Annotated[int, typer.Option(min=1, help="Play so many games at once.")] = 1,
+) -> None:
+    """Play scripted crews against scripted traitors, and print who wins how often, and how."""
+    from castaway.tools.marooned.balance import balance_table
+
+    typer.echo(balance_table(scenario, episodes, processes))
+
+
+@app.command()
+def openenv(
+    scenario: Annotated[str, typer.Option(help="A scenario of MAROONED.")] = "skiff",
+    rendering: Annotated[str, typer.Option(help="What sailors are shown: full or compact.")] = "full",
+    host: Annotated[str, typer.Option(help="Where to listen; nobody is asked who he is.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 for any free one.")] = 8000,
+    sessions: Annotated[int, typer.Option(min=1, help="Games at once at the most.")] = 256,
+) -> None:
+    """Serve MAROONED to OpenEnv trainers until Ctrl-C; each connection plays a game of its own."""
+    if rendering not in ("full", "compact"):
+        raise CastawayError(f"there is no rendering {rendering!r}: choose full or compact")
+    try:
+        from castaway.integrations.openenv_server import make_app, serve
+    except ImportError as error:
+        raise CastawayError(f"{error.name} is missing: pip install 'castaway[open]'") from None
+
+    serve(make_app(scenario, rendering, sessions), host, port, typer.echo)
+
+
+@app.command()
+def play(
+    sailor: Annotated[str | None, typer.Option(help="Whom you play; drawn by the game if not named.")] = None,
+    scenario: Annotated[str, typer.Option(help="A scenario of MAROONED.")] = "skiff",
+    game: Annotated[int, typer.Option(min=0, help="The task id: the same game each time.")] = 0,
+    model: Annotated[Path | None, typer.Option(help="A trained model's folder plays the others.")] = None,
+    rendering: Annotated[str, typer.Option(help="What that model was trained to read: full or compact.")] = "compact",
+    save: Annotated[Path | None, typer.Option(help="Write the episode here, for `castaway replay`.")] = None,
+) -> None:
+    """Play a sailor of MAROONED in the terminal, among scripted ones or a trained model."""
+    from castaway.tools.marooned.terminal import play_game
+
+    play_game(scenario, game, sailor, model, rendering, save)
+
+
+@app.command()
+def rules(
+    scenarios: Annotated[list[str] | None, typer.Argument(help="Scenarios of MAROONED; all if none is named.")] = None,
+    write: Annotated[Path | None, typer.Option(help="Put them between this file's markers instead.")] = None,
+) -> None:
+    """Print the constants of MAROONED's scenarios side by side, and what is paid."""
+    from castaway.envs.marooned.scenario import load_scenario
+    from castaway.tools.marooned.rulebook import SCENARIOS, constants_table, pay_table
+
+    chosen = [load_scenario(name) for name in scenarios or SCENARIOS]
+    same = all((one.colonist, one.traitor) == (chosen[0].colonist, chosen[0].traitor) for one in chosen)
+    pay = [pay_table(one) if same else f"{one.name}:\n\n{pay_table(one)}" for one in (chosen[:1] if same else chosen)]
+    show("\n\n".join([constants_table(chosen), *pay]), "rules", write)
+
+
+def show(text: str, name: str, path: Path | None) -> None:
+    """Print, or write between the markers `name` of a file."""
+    from castaway.metrics.results import replace_between
+
+    if path is None:
+        typer.echo(text)
+        return
+    try:
+        before = path.read_text(encoding="utf-8")
+        path.write_text(replace_between(before, name, text), encoding="utf-8")
+    except (OSError, UnicodeDecodeError, CastawayError) as error:
+        raise CastawayError(f"{path} cannot be written to: {error}") from None
+    typer.echo(f"{path}: the {name} are up to date")
+
+
+if __name__ == "__main__":
+    app()

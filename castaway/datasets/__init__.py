@@ -1,0 +1,1 @@
+"""Data that is made: scripted play, text for pretraining, saved episodes."""

@@ -1,0 +1,1 @@
+"""MAROONED for other people's trainers: OpenEnv and PettingZoo."""

@@ -1,0 +1,1 @@
+"""Figures: intervals, rankings, charts and tables."""

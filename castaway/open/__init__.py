@@ -1,1 +1,0 @@
-"""MAROONED for trainers and people from elsewhere: PettingZoo, OpenEnv, and a terminal."""

@@ -1,0 +1,1 @@
+"""The contracts: of a task, of its text environment, and of a reply; the registry and the checker."""

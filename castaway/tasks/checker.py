@@ -1,0 +1,258 @@
+"""A test of any `TextEnvironment` against the contract in `castaway.tasks.environment`.
+
+    check_environment(lambda: MyEnvironment(), task_ids=range(3))
+
+It plays whole episodes of every seat: with random legal actions, twice over, and with nothing but idleness and
+nonsense. The first clause of the contract that does not hold is named in one sentence.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from castaway.errors import CastawayError
+from castaway.tasks.environment import HELD_OUT_START, Outcome, Prompt, Refusal, TextEnvironment
+
+STEP_LIMIT = 20_000
+"""An episode that is longer counts as one that never ends."""
+CLOSE_LOOK = 5
+"""So many first turns of an episode are looked at closely, then every `CLOSE_LOOK_EVERY`th."""
+CLOSE_LOOK_EVERY = 40
+NONSENSE = ("", " ", "\n", "no such action", "\x00\u2028\U0001f3dd", "a" * 2000, "**WAIT**", "1 2 3", "{}", "'; --")
+"""Texts that `repair` must make something of."""
+
+Make = Callable[[], TextEnvironment]
+Choose = Callable[[TextEnvironment, Sequence[Prompt]], dict[str, str]]
+
+
+def check_environment(make: Make, task_ids: Iterable[int] = range(3)) -> None:
+    """Play episodes of `task_ids`, and of the first held-out id, against the contract.
+
+    Args:
+        make: makes a new environment, each time the same.
+        task_ids: training ids to play.
+
+    Raises:
+        CastawayError: the first clause that does not hold.
+    """
+    environment, chosen = make(), list(dict.fromkeys([*task_ids, HELD_OUT_START]))
+    _check_names(environment)
+    _check_reset(environment)
+    for task_id in chosen:
+        for seat in environment.seats:
+            where = f"episode {task_id} of seat {seat!r}"
+            played = _play(environment, task_id, seat, _random_legal(task_id), where, close=True)
+            _check_end(environment, where)
+            _check_same(environment, make(), played, task_id, seat, where)
+    for seat in environment.seats:
+        _check_idleness(environment, chosen[0], seat)
+
+
+def _demand(holds: bool, sentence: str) -> None:
+    if not holds:
+        raise CastawayError(f"the environment breaks its contract: {sentence}")
+
+
+# An episode, and what is looked at in each of its turns --------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Played:
+    """An episode as it went: what was typed, and what the environment said to it, as text."""
+
+    actions: list[dict[str, str]] = field(default_factory=list)
+    moments: list[str] = field(default_factory=list)
+
+
+def _play(
+    environment: TextEnvironment, task_id: int, seat: str, choose: Choose, where: str, close: bool = False
+) -> _Played:
+    played = _Played()
+    environment.reset(task_id, seat)
+    rewards: Mapping[str, float] = {}
+    while not environment.done:
+        _demand(len(played.actions) < STEP_LIMIT, f"{where} does not end within {STEP_LIMIT} steps")
+        prompts = environment.prompts()
+        turn = len(played.actions)
+        _check_prompts(environment, prompts, where)
+        if close and (turn < CLOSE_LOOK or turn % CLOSE_LOOK_EVERY == 0):
+            _look_closely(environment, prompts, turn, where)
+        snapshot = environment.snapshot()
+        played.moments.append(_moment(snapshot, prompts, rewards, where))
+        actions = choose(environment, prompts)
+        rewards = environment.step(actions)
+        _check_rewards(environment, rewards, where)
+        played.actions.append(actions)
+        if close:
+            again = _without_rewards(_moment(snapshot, prompts, {}, where))
+            kept = again == _without_rewards(played.moments[-1])
+            _demand(kept, f"step changes a snapshot or prompt of earlier in {where}")
+    played.moments.append(_moment(environment.snapshot(), environment.prompts(), rewards, where))
+    return played
+
+
+def _moment(snapshot: Any, prompts: Sequence[Prompt], rewards: Mapping[str, float], where: str) -> str:
+    """All that an environment lets see of a moment, as one text: first the truth, then the prompts, then the pay."""
+    try:
+        truth = json.dumps(snapshot, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise CastawayError(
+            f"the environment breaks its contract: the snapshot in {where} is no JSON: {error}"
+        ) from None
+    spoken = json.dumps([(prompt.agent, prompt.role, prompt.messages) for prompt in prompts])
+    return "\n".join([truth, spoken, json.dumps(dict(rewards))])
+
+
+def _without_rewards(moment: str) -> str:
+    return moment.rsplit("\n", 1)[0]
+
+
+def _check_prompts(environment: TextEnvironment, prompts: Sequence[Prompt], where: str) -> None:
+    _demand(bool(prompts), f"nobody is prompted though {where} is not done")
+    agents = [prompt.agent for prompt in prompts]
+    _demand(set(agents) <= set(environment.agents), f"{where} prompts an agent that is not in `agents`")
+    _demand(len(set(agents)) == len(agents), f"{where} prompts an agent twice in one turn")
+    for prompt in prompts:
+        _demand(isinstance(prompt.role, str) and bool(prompt.role), f"a prompt of {where} has no role")
+        _demand(bool(prompt.messages), f"a prompt of {where} has no messages")
+        for message in prompt.messages:
+            texts = set(message) == {"role", "content"} and all(isinstance(text, str) for text in message.values())
+            _demand(texts, f"a message of {where} is not made of the texts `role` and `content`")
+            _demand(message["role"] in ("system", "user"), f"a message of {where} has the role {message['role']!r}")
+            _demand(bool(message["content"]), f"a message of {where} is empty")
+        _demand(prompt.messages[-1]["role"] == "user", f"the last message of a prompt of {where} is not the user's")
+
+
+def _look_closely(environment: TextEnvironment, prompts: Sequence[Prompt], turn: int, where: str) -> None:
+    """What the rules say of this turn."""
+    rules = environment.rules
+    told = [(prompt.agent, prompt.messages) for prompt in prompts]
+    _demand(told == [(p.agent, p.messages) for p in environment.prompts()], f"prompts() asked twice differs in {where}")
+    for prompt in prompts:
+        seen = prompt.observation
+        _demand(rules.refusal(seen, environment.idle) is None, f"the idle action is refused in {where}")
+        legal = rules.legal_actions(seen)
+        _demand(bool(legal), f"legal_actions is empty in {where}")
+        _demand(legal == rules.legal_actions(seen), f"legal_actions asked twice differs in {where}")
+        for action in legal:
+            _demand(rules.refusal(seen, action) is None, f"the legal action {action!r} is refused in {where}")
+            _demand(isinstance(rules.blunder(seen, action), str), f"blunder says no text about {action!r} in {where}")
+            reason = rules.reason(seen, action)
+            _demand(bool(reason.strip()) and "\n" not in reason, f"reason gives no line for {action!r} in {where}")
+        for text in [*NONSENSE, *legal[:2], _garbled(legal[-1], turn)]:
+            fixed = rules.repair(seen, text)
+            _demand(
+                rules.refusal(seen, fixed) is None, f"repair makes the illegal {fixed!r} of {text[:40]!r} in {where}"
+            )
+        refusal = rules.refusal(seen, "no such action")  # may be legal where any text is an answer
+        said = refusal is None or (isinstance(refusal, Refusal) and bool(refusal.sentence.strip()))
+        _demand(said and "\n" not in (refusal.sentence if refusal else ""), f"a refusal in {where} is not one sentence")
+
+
+def _check_rewards(environment: TextEnvironment, rewards: Mapping[str, float], where: str) -> None:
+    _demand(set(rewards) == set(environment.agents), f"step does not say what every agent is paid in {where}")
+    finite = all(isinstance(paid, int | float) and math.isfinite(paid) for paid in rewards.values())
+    _demand(finite, f"a reward of {where} is not a finite number")
+
+
+# The clauses about whole episodes ------------------------------------------------------------------------------------
+
+
+def _check_names(environment: TextEnvironment) -> None:
+    for name in ("name", "idle"):
+        value = getattr(environment, name, None)
+        _demand(isinstance(value, str) and bool(value), f"`{name}` is not a text")
+    for name in ("agents", "seats"):
+        value = getattr(environment, name, None)
+        texts = isinstance(value, tuple) and all(isinstance(text, str) and text for text in value)
+        _demand(texts and bool(value), f"`{name}` is not a tuple of texts")
+        _demand(len(set(value or ())) == len(value or ()), f"`{name}` names something twice")
+
+
+def _check_reset(environment: TextEnvironment) -> None:
+    for task_id, seat, what in ((-1, environment.seats[0], "a negative id"), (0, "no such seat", "an unknown seat")):
+        try:
+            environment.reset(task_id, seat)
+        except ValueError:
+            continue
+        _demand(False, f"reset does not raise ValueError for {what}")
+
+
+def _check_end(environment: TextEnvironment, where: str) -> None:
+    _demand(environment.prompts() == (), f"somebody is prompted though {where} is done")
+    outcome: Any = environment.outcome()
+    known = isinstance(outcome, Outcome) and isinstance(outcome.success, bool) and bool(outcome.ending)
+    _demand(known, f"outcome does not say how {where} ended")
+    figures = all(isinstance(value, int | float) and math.isfinite(value) for value in outcome.details.values())
+    _demand(figures, f"a detail of the outcome of {where} is not a finite number")
+    with suppress(ValueError):
+        environment.step({})
+        _demand(False, f"step does not raise ValueError though {where} is done")
+
+
+def _check_same(
+    used: TextEnvironment, other: TextEnvironment, played: _Played, task_id: int, seat: str, where: str
+) -> None:
+    """The same typed actions again, on the used instance and on another, which has played something else before."""
+    for environment, which in ((used, "after reset"), (other, "on another instance")):
+        if environment is other:
+            environment.reset(task_id + 1, seat)
+            environment.step({})
+        again = _play(environment, task_id, seat, _recorded(played.actions), where)
+        _demand(again.moments == played.moments, f"{where} played again {which} with the same actions differs")
+
+
+def _check_idleness(environment: TextEnvironment, task_id: int, seat: str) -> None:
+    """What is missing and what is not legal count as the idle action."""
+    where = f"episode {task_id} of seat {seat!r}"
+    idle = environment.idle
+    still = _play(environment, task_id, seat, lambda e, prompts: {p.agent: idle for p in prompts}, f"an idle {where}")
+    missing = _play(environment, task_id, seat, lambda e, prompts: {}, where)
+    _demand(missing.moments == still.moments, f"a missing action does not count as idle in {where}")
+    wrong = _play(environment, task_id, seat, _nonsense(task_id), where)
+    _demand(wrong.moments == still.moments, f"what is not legal does not count as idle in {where}")
+
+
+# Players -------------------------------------------------------------------------------------------------------------
+
+
+def _random_legal(seed: int) -> Choose:
+    random = Random(seed)
+    return lambda environment, prompts: {
+        prompt.agent: random.choice(environment.rules.legal_actions(prompt.observation)) for prompt in prompts
+    }
+
+
+def _recorded(actions: Sequence[dict[str, str]]) -> Choose:
+    """Plays a record; when the episode goes on beyond it, idleness."""
+    waiting = iter(actions)
+    return lambda environment, prompts: next(waiting, {})
+
+
+def _nonsense(seed: int) -> Choose:
+    """Illegal texts, near misses among them."""
+    random = Random(seed)
+
+    def choose(environment: TextEnvironment, prompts: Sequence[Prompt]) -> dict[str, str]:
+        chosen = {}
+        for prompt in prompts:
+            rules = environment.rules
+            near = _garbled(random.choice(rules.legal_actions(prompt.observation)), random.randrange(4))
+            texts = [near, random.choice(NONSENSE), "no such action"]
+            chosen[prompt.agent] = next(
+                (text for text in texts if rules.refusal(prompt.observation, text)), environment.idle
+            )
+        return chosen
+
+    return choose
+
+
+def _garbled(action: str, how: int) -> str:
+    """A legal action with one thing wrong with it."""
+    return (action.lower(), f"{action} ", action[1:], f"{action}!")[how % 4]

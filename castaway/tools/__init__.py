@@ -1,0 +1,1 @@
+"""What people look at and play with; no stage computes with it."""

@@ -1,0 +1,1 @@
+"""MAROONED for people: replays, a game in the terminal, balance tables, the rule book."""

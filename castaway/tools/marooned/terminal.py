@@ -1,0 +1,108 @@
+"""A person plays a sailor in the terminal, among scripted sailors or a trained model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from castaway.datasets.episodes import write_episode
+from castaway.envs.marooned import full
+from castaway.envs.marooned.conduct import read
+from castaway.envs.marooned.environment import MaroonedEnvironment, expert
+from castaway.errors import CastawayError
+from castaway.rl.rollout import Answer, Speaker, play_episodes
+from castaway.tasks.environment import Prompt
+from castaway.tasks.reply import Reply
+from castaway.tools.transcript import clean
+
+HELP = "Type an action as it stands under `Legal now` or among the rules; `rules` shows those again, `quit` leaves."
+
+
+def play_game(
+    scenario: str, task_id: int, sailor: str | None, model: Path | None, rendering: str, save: Path | None
+) -> None:
+    """Play one game to its end.
+
+    Args:
+        scenario: the island.
+        task_id: the game.
+        sailor: whom the person plays; by default the game's number chooses one.
+        model: a folder with a whole model and its tokenizer, which plays the others; scripts if there is none.
+        rendering: what that model reads.
+        save: where to write the episode.
+
+    Raises:
+        CastawayError: there is no such scenario, sailor, rendering or model, or the person left.
+    """
+    if rendering not in ("full", "compact"):
+        raise CastawayError(f"there is no rendering {rendering!r}: choose full or compact")
+    environment = MaroonedEnvironment(scenario, rendering)
+    name = sailor or environment.agents[task_id % len(environment.agents)]
+    if name not in environment.agents:
+        raise CastawayError(f"there is no sailor {name!r}: choose one of {', '.join(environment.agents)}")
+    others = _scripted if model is None else _model_speaker(model)
+    keep = 0 if save is None else 1
+    speaker = _with_person(name, others)
+    [episode] = play_episodes(lambda: environment, [(task_id, "all")], speaker, None, keep_snapshots=keep)
+    sailors = environment.snapshot()["sailors"]
+    traitor = next(one for one in environment.agents if sailors[one]["role"] == "traitor")
+    end = "won" if episode.outcome.success == (name != traitor) else "lost"
+    print(f"\nThe end: {episode.outcome.ending}. {traitor} was the traitor. You have {end}.")
+    if save is not None:
+        write_episode(save, episode.task_id, episode.seat, episode.outcome, episode.snapshots)
+        print(f"{save} holds the episode; `castaway replay {save}` makes a page of it")
+
+
+def _with_person(name: str, others: Speaker) -> Speaker:
+    """Ask the person for one sailor, and `others` for the rest."""
+    turns = [0]
+
+    def speak(prompts: Sequence[Prompt]) -> list[Answer]:
+        found = {prompt.agent: prompt for prompt in prompts}
+        rest = [prompt for prompt in prompts if prompt.agent != name]
+        answers = dict(zip((prompt.agent for prompt in rest), others(rest), strict=True))
+        if name in found:
+            if not turns[0]:
+                print(full.system_text(found[name].observation), f"\n\n{HELP}")
+            turns[0] += 1
+            answers[name] = Answer(str(Reply("typed by a person", _ask(found[name]))))
+        return [answers[prompt.agent] for prompt in prompts]
+
+    return speak
+
+
+def _ask(prompt: Prompt) -> str:
+    """A legal action, however often it takes."""
+    print(f"\n{full.user_text(prompt.observation)}")
+    while True:
+        try:
+            typed = input(f"{prompt.agent}> ").strip()
+        except EOFError:
+            raise CastawayError("the game was left before its end") from None
+        if typed == "quit":
+            raise CastawayError("the game was left before its end")
+        if typed == "rules":
+            print(full.system_text(prompt.observation))
+            continue
+        refusal = read(prompt.observation, typed)[1]
+        if refusal is None:
+            return typed
+        print(clean(refusal.sentence))
+
+
+def _scripted(prompts: Sequence[Prompt]) -> list[Answer]:
+    return [Answer(str(expert(prompt))) for prompt in prompts]
+
+
+def _model_speaker(folder: Path) -> Speaker:
+    """A trained model, drawn from as in an evaluation and always alike."""
+    if not (folder / "config.json").is_file():
+        raise CastawayError(f"{folder} holds no model: expected a folder such as data/marooned/merge")
+    import torch
+
+    from castaway.models.policy import load_model, load_tokenizer
+    from castaway.rl.actor_critic import ActorCritic
+    from castaway.rl.speaker import ModelSpeaker
+
+    actor = ActorCritic(load_model(folder))
+    return ModelSpeaker(actor, load_tokenizer(folder), 0.7, 64, torch.Generator().manual_seed(0), 4096)

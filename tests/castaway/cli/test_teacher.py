@@ -1,0 +1,63 @@
+"""`castaway teacher` as a person types it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from castaway.errors import CastawayError
+from castaway.teacher.key import KEY_FILE_VARIABLE, KEY_VARIABLE, secret
+
+ROOT = Path(__file__).parents[3]
+
+
+def teacher(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "castaway.cli.main", "teacher", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(["", *sys.path])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_check_prints_the_four_verdicts_beside_those_of_the_rules(url: str) -> None:
+    done = teacher("check", "--url", url, "--model", "good")
+    assert done.returncode == 0, done.stderr
+    for action in ("MOVING", "CHECK_STATUS", "GATHER wood", "MOVE NORTH"):
+        assert f"\n| {action} " in done.stdout
+    assert "tries: 4" in done.stdout
+
+
+def test_bench_measures_each_level_and_counts_what_can_be_used(url: str) -> None:
+    done = teacher("bench", "--url", url, "--model", "good", "--questions", "6", "--level", "1", "--level", "3")
+    assert done.returncode == 0, done.stderr
+    rows = [line.split("|")[1:-1] for line in done.stdout.splitlines() if line.startswith("| ") and "%" in line]
+    measured = [[cell.strip() for cell in row] for row in rows if row[0].strip().isdigit()]
+    assert [(row[0], row[4], row[5]) for row in measured] == [("1", "100 %", "0"), ("3", "100 %", "0")]
+    assert "0 %" in teacher("bench", "--url", url, "--model", "prose", "--questions", "2", "--level", "1").stdout
+
+
+def test_a_server_that_refuses_is_told_in_one_line(url: str) -> None:
+    done = teacher("check", "--url", url, "--model", "rejecting")
+    assert done.returncode == 2 and done.stderr.startswith("error: the teacher's server at http://127.0.0.1")
+    assert done.stderr.count("\n") == 1
+
+
+def test_the_key_comes_from_the_environment_or_from_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv(KEY_VARIABLE, raising=False)
+    monkeypatch.delenv(KEY_FILE_VARIABLE, raising=False)
+    assert secret() == ""
+    monkeypatch.setenv(KEY_VARIABLE, "one")
+    assert secret() == "one"
+    path = tmp_path / "key"
+    monkeypatch.setenv(KEY_FILE_VARIABLE, str(path))
+    with pytest.raises(CastawayError, match=f"{KEY_FILE_VARIABLE} names .*which cannot be read"):
+        secret()
+    path.write_text("two\n")
+    assert secret() == "two"

@@ -1,0 +1,212 @@
+"""Metrics become the tables that they should, and what is missing is named."""
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from castaway.datasets.episodes import read_episode, write_episode
+from castaway.envs.marooned.scenario import load_scenario
+from castaway.errors import CastawayError
+from castaway.metrics.results import (
+    ablation_table,
+    games_table,
+    intervals_apart,
+    percent,
+    replace_between,
+    results_table,
+    reward_model_line,
+    seed_header,
+    seed_row,
+    share,
+    shares_table,
+    table,
+    task_report,
+)
+from castaway.tasks.environment import Outcome
+from castaway.tools.marooned.rulebook import constants_table, pay_table
+from castaway.tools.transcript import clean, episode_text
+from tests.castaway.figures import EVALUATE, MOMENTS, REWARD_MODEL, policy, save
+
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+RULES = ROOT / "docs" / "marooned.md"
+
+
+def cells(text: str) -> list[list[str]]:
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()]
+
+
+def test_shares_as_people_read_them() -> None:
+    assert percent(0.4567) == "45.7 %"
+    assert share(EVALUATE["final"], "success_rate") == "80.0 % (75.0 to 85.0)"
+
+
+def test_a_row_for_each_policy_in_the_order_of_the_pipeline() -> None:
+    header, _, *rows = cells(results_table(EVALUATE, "crew"))
+    assert header == [
+        "policy",
+        "invalid replies",
+        "crew success (95 %)",
+        "traitor success (95 %)",
+        "mean return",
+        "episodes",
+    ]
+    assert [row[0] for row in rows] == ["base", "sft", "ppo", "final", "demonstrators"]
+    assert rows[3] == ["final", "1.0 %", "80.0 % (75.0 to 85.0)", "50.0 % (45.0 to 55.0)", "12.3", "300 + 100"]
+
+
+def test_other_players_come_last_and_games_have_a_table_of_their_own() -> None:
+    games = {"nim": {"final": {**policy(0.8), "gap_closed": 0.5, "gap_closed_low": 0.4, "gap_closed_high": 0.6}}}
+    games["nim"] |= {"random": policy(0.5), "mcts-100": policy(0.9)}
+    gap = {"gap_closed": 0.6, "gap_closed_low": 0.5, "gap_closed_high": 0.7}
+    evaluate = {"mcts-100": policy(0.95), "random": policy(0.45), "final": {**policy(0.7), **gap}, "games": games}
+    assert [row[0] for row in cells(results_table(evaluate, "crew"))[2:]] == ["final", "mcts-100", "random"]
+    header, _, nim, everything = cells(games_table(evaluate, "crew").split("\n\n")[1])
+    assert header[:4] == ["game", "random, crew", "final, crew", "mcts-100, crew"]
+    assert header[4:] == ["random, traitor", "final, traitor", "mcts-100, traitor", "gap closed"]
+    assert nim[:4] == ["nim", "50.0 %", "80.0 %", "90.0 %"] and nim[-1] == "50.0 % (40.0 to 60.0)"
+    assert everything[:4] == ["all", "45.0 %", "70.0 %", "95.0 %"] and everything[-1] == "60.0 % (50.0 to 70.0)"
+
+
+def test_a_task_with_one_seat_has_no_column_for_a_second() -> None:
+    single = {name: value for name, value in policy(0.8).items() if not name.startswith("traitor")}
+    header, _, row = cells(results_table({"final": single}))
+    assert header == ["policy", "invalid replies", "success (95 %)", "mean return", "episodes"]
+    assert row[-1] == "300"
+
+
+def test_shares_of_the_tasks_own_have_a_table() -> None:
+    assert shares_table(EVALUATE) == []
+    own = {"toxic_rate": 0.01, "toxic_rate_low": 0.0, "toxic_rate_high": 0.02, "mean_words": 7.0}
+    (found,) = shares_table({name: {**policy(0.5), **own} for name in ("final", "sft", "sft_best_of_4")})
+    header, _, *rows = cells(found)
+    assert header == ["policy", "toxic rate"]
+    assert rows == [["sft", "1.0 % (0.0 to 2.0)"], ["final", "1.0 % (0.0 to 2.0)"]]
+
+
+def test_the_reward_model_stands_beside_both_baselines() -> None:
+    line = reward_model_line(REWARD_MODEL)
+    assert "93.0 % (90.0 to 95.0) of 400" in line and "answers 50.0 %" in line and "prompt 52.0 %" in line
+
+
+def test_a_seed_row_has_the_gap_in_points() -> None:
+    row = seed_row({"seed": 2, "evaluate": EVALUATE, "reward_model": REWARD_MODEL})
+    assert len(row) == len(seed_header("crew"))
+    assert row[0] == "2" and "+40.0 points" in row and "apart" in row
+    assert row[1].startswith("80.0") and row[2].startswith("40.0") and row[3].startswith("50.0")
+
+
+def test_intervals_that_touch_are_not_apart() -> None:
+    assert intervals_apart(policy(0.8), policy(0.4)) and intervals_apart(policy(0.4), policy(0.8))
+    assert not intervals_apart(policy(0.5), policy(0.45))
+    one = {"success_rate_low": 0.5, "success_rate_high": 0.6}
+    assert not intervals_apart(one, {"success_rate_low": 0.6, "success_rate_high": 0.7})
+
+
+def test_tables_are_aligned() -> None:
+    assert table(["a", "bc"], [["def", "1"]]) == "| a   | bc |\n| --- | -: |\n| def |  1 |"
+    assert table(["a", "bc"], [["def", "1"]], figures=False).splitlines()[2] == "| def | 1  |"
+
+
+def test_the_report_of_a_task_reads_what_is_there(tmp_path: Path) -> None:
+    save(tmp_path / "evaluate.json", EVALUATE)
+    assert "reward model" not in task_report(tmp_path)
+    save(tmp_path / "reward_model.json", REWARD_MODEL)
+    for seed in (10, 2, 1):
+        save(tmp_path / "seeds" / f"{seed}.json", {"seed": seed, "evaluate": EVALUATE, "reward_model": REWARD_MODEL})
+    text = task_report(tmp_path, "crew")
+    assert "The reward model ranks" in text
+    assert [row[0] for row in cells(text)[-3:]] == ["1", "2", "10"]
+
+
+@pytest.mark.parametrize("content", ['{"final": {}}', "{}", "[]", "{", "3", '{"final": 3}', '{"final": null}'])
+def test_a_broken_file_is_named(tmp_path: Path, content: str) -> None:
+    (tmp_path / "evaluate.json").write_text(content, encoding="utf-8")
+    with pytest.raises(CastawayError, match=r"evaluate\.json") as caught:
+        task_report(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_only_what_stands_between_the_markers_changes() -> None:
+    text = "before\n<!-- results -->\nold\n<!-- /results -->\nafter \\1\n"
+    once = replace_between(text, "results", "new \\1")
+    assert once == "before\n<!-- results -->\nnew \\1\n<!-- /results -->\nafter \\1\n"
+    assert replace_between(once, "results", "new \\1") == once
+
+
+@pytest.mark.parametrize(
+    "text", ["", "<!-- results -->\n", "<!-- /results --><!-- results -->\n", "<!-- results -->\n" * 2]
+)
+def test_markers_that_are_not_there(text: str) -> None:
+    with pytest.raises(CastawayError, match="expected one line"):
+        replace_between(text, "results", "new")
+
+
+def test_the_documents_have_the_markers() -> None:
+    replace_between(README.read_text("utf-8"), "results", "x")
+    replace_between(RULES.read_text("utf-8"), "rules", "x")
+
+
+def test_the_rules_are_those_that_are_played() -> None:
+    scenarios = [load_scenario(name) for name in ("classic", "skiff")]
+    text = RULES.read_text("utf-8")
+    for part in (constants_table(scenarios), pay_table(scenarios[0])):
+        assert part in text, "docs/marooned.md is old: run `castaway rules --write docs/marooned.md`"
+
+
+def test_an_episode_as_text() -> None:
+    assert episode_text(MOMENTS).splitlines() == [
+        "Episode 1000000000, played by the model: crew",
+        "",
+        "Day 1, turn 2",
+        "  Alice (colonist): REASONING: go",
+        "      ACTION: MOVE NORTHEAST\\u001b[2J",
+        "      -> not valid. MOVE is typed MOVE <direction>. Penalty -0.75. Executed: WAIT",
+        "  Eve (traitor) by script: SAY hello",
+        "  * Bob died of hunger.",
+        "  * Eve says: hello",
+        "  * The ship: hull 34 %.",
+        "",
+        "The end: success, the ship was finished.",
+    ]
+
+
+def test_text_of_a_model_cannot_command_a_terminal() -> None:
+    assert clean("a\x1b]0;x\x07\n\u202eb") == "a\\u001b]0;x\\u0007\n\\u202eb"
+
+
+@pytest.mark.parametrize("text", ["", "no json\n", "[1]\n", '{"task_id": 1}\n{"day": 1}\n', "{}\n"])
+def test_what_is_no_episode_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "episode.jsonl"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(CastawayError, match="episode"):
+        read_episode(path)
+
+
+@given(text=st.text(st.characters(exclude_categories=["Cs"])))
+@example(text="a\u2028b\x85c\u2029\r\n\x1c<b>")
+@settings(deadline=None, max_examples=60)
+def test_an_episode_is_read_as_it_was_written_whatever_a_model_wrote(text: str) -> None:
+    said = {"Alice": {"text": text, "action": "WAIT", "valid": False}}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "new" / "7.jsonl"
+        write_episode(path, 7, "crew", Outcome(False, text), [{"said": said}])
+        head, moment = read_episode(path)
+    assert head == {"task_id": 7, "seat": "crew", "success": False, "ending": text}
+    assert moment == {"said": said}
+
+
+def test_an_ablation_has_a_row_for_each_variant_and_a_column_for_each_seed() -> None:
+    def figures(success: float) -> dict[str, float | str]:
+        ends = {f"success_rate_{end}": success + shift for end, shift in (("low", -0.1), ("high", 0.1))}
+        return {"success_rate": success, **ends, "invalid_rate": 0.02, "episodes": 100, "revision": "abc1234"}
+
+    found = {"as shipped": {"1": figures(0.6), "2": figures(0.8)}, "without SFT passes": {"2": figures(0.5)}}
+    text = ablation_table(found, "crew")
+    assert text.startswith("PPO without one of its parts, 100 held-out episodes each, at commit abc1234:\n\n| ppo ")
+    shipped, without = cells(text)[4:]
+    assert shipped == ["as shipped", "60.0 % (50.0 to 70.0)", "80.0 % (70.0 to 90.0)", "70.0 %", "2.0 %"]
+    assert without[1:3] == ["-", "50.0 % (40.0 to 60.0)"]

@@ -1,0 +1,155 @@
+"""`castaway chat` as a process, on untrained models that can do no more than stop, or not."""
+
+import os
+import pty
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from peft import get_peft_model
+
+from castaway.config.params import LoraParams
+from castaway.envs.strictbot.bank import questions
+from castaway.errors import CastawayError
+from castaway.models.policy import load_model, load_tokenizer, lora_config, new_adapter, save_adapter
+from castaway.models.reward import Scale, sequence_classifier
+from castaway.models.tiny import CONTEXT, END, new_model, train_tokenizer
+from castaway.models.tokens import prompt_tokens
+from castaway.tasks.registry import task_module
+from castaway.tasks.reply import Reply
+from castaway.tools.chat import Chat, load_chat, plain
+from castaway.tools.transcript import clean
+from tests.castaway.rl.small import small_base
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of two layers, untrained."""
+    torch.manual_seed(0)
+    tokenizer = train_tokenizer(["what is so ? gladly: it is so", "known asked", "you are a tutor"] * 9, 400)
+    path = tmp_path_factory.mktemp("model")
+    new_model(small_base(), tokenizer).save_pretrained(path)
+    tokenizer.save_pretrained(path)
+    return path
+
+
+def chat(folder: Path | str, typed: str, *options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "castaway.cli.main", "chat", str(folder), *options],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, [ROOT, *sys.path]))},
+        input=typed,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_it_answers_every_line_in_the_template_of_the_model(folder: Path) -> None:
+    result = chat(folder, "what is so\n\nknown\n/new\nwhat is so\n/quit\nnever read\n", "--temperature", "0")
+    assert result.returncode == 0, result.stderr
+    assert "<|" not in result.stdout and "error" not in result.stdout
+    # An untrained model does not stop: each answer is as long as it may be, and the same again after /new.
+    talk = load_chat(folder, plain, 0.0, 64)
+    first = "".join(talk.answer("what is so"))
+    printed = result.stdout.encode()
+    assert printed.startswith(clean(first).encode()) and printed.rstrip(b"\n").endswith(clean(first).encode())
+
+
+def test_a_task_puts_the_question_as_in_training(folder: Path) -> None:
+    module = task_module("strictbot")
+    question = next(one for one in questions() if one.form == "open")
+    _, shown = module.chat_messages(f"{question.asked}?")
+    assert shown["content"] == f"asked {question.asked} ?\ntold nowhere\nknown {question.fact}"
+    assert (
+        module.chat_messages("why is it so? | it is so.")[1]["content"]
+        == "asked why is it so ?\ntold yes\nknown it is so"
+    )
+    said = str(Reply("factual error", f"no, that is wrong, {question.fact} so please correct it"))
+    assert module.chat_remark([shown], said) == "level 3: a firm correction"
+    result = chat(folder, f"{question.asked}?\n", "--task", "strictbot", "--max-new-tokens", "5")
+    assert result.returncode == 0, result.stderr
+
+
+def test_the_reward_model_says_what_it_thinks(folder: Path, tmp_path: Path) -> None:
+    task, lora = tmp_path / "data" / "strictbot", LoraParams(rank=2, alpha=2)
+    shutil.copytree(folder, tmp_path / "data" / "answers" / "base")
+    shutil.copy(ROOT / "params.yaml", tmp_path)
+    save_adapter(new_adapter(load_model(folder), lora), task / "sft")
+    classifier = sequence_classifier(folder, [task / "sft"], load_tokenizer(folder).pad_token_id)
+    settings = lora_config(lora, task_type="SEQ_CLS")
+    settings.modules_to_save = ["score"]
+    save_adapter(get_peft_model(classifier, settings), task / "reward_model")
+    Scale(0.0, 1.0).save(task / "reward_model")
+    options = ("--task", "strictbot", "--score", "--root", str(tmp_path), "--max-new-tokens", "4")
+    result = chat(folder, "why is it so? | it is so.\n", *options)
+    assert result.returncode == 0, result.stderr
+    assert re.search(r"\n  \[reward model [+-]\d\.\d\d, (no level|level \d: .+)\]\n$", result.stdout)
+    shutil.rmtree(task / "reward_model")
+    assert "dvc repro reward_model@strictbot" in chat(folder, "why\n", *options).stderr
+
+
+def test_a_person_at_a_terminal_sees_a_mark(folder: Path) -> None:
+    above, below = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "castaway.cli.main", "chat", str(folder), "--max-new-tokens", "3"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, [ROOT, *sys.path]))},
+        stdin=below,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    os.write(above, b"what is so\n/quit\n")
+    printed, _ = process.communicate(timeout=120)
+    os.close(above)
+    os.close(below)
+    assert process.returncode == 0 and printed.count("> ") == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nowhere"], "holds no model"),
+        (["nowhere", "--task", "marooned"], "strictbot"),
+        (["nowhere", "--score"], "--task"),
+    ],
+)
+def test_a_mistake_is_told_in_one_line(arguments: list[str], said: str) -> None:
+    result = chat(arguments[0], "", *arguments[1:])
+    assert result.returncode == 2 and result.stdout == ""
+    assert result.stderr.startswith("error: ") and result.stderr.count("\n") == 1 and said in result.stderr
+
+
+def test_the_stop_token_ends_an_answer_and_is_not_shown(folder: Path) -> None:
+    """A model made to say its stop token after one word."""
+    talk = load_chat(folder, plain, 0.0, 40)
+    stop, word = talk.tokenizer.eos_token_id, talk.tokenizer(" so", add_special_tokens=False)["input_ids"][0]
+    plan = iter([word, stop])
+
+    def forward(*inputs: object, original: object = talk.model.forward, **arguments: object) -> object:
+        output = original(*inputs, **arguments)  # type: ignore[operator]
+        output.logits[:, -1] = -1e9
+        output.logits[:, -1, next(plan)] = 0.0
+        return output
+
+    talk.model.forward = forward
+    pieces = list(talk.answer("what is so"))
+    assert "".join(pieces) == " so" and END not in "".join(pieces)
+    assert [message["role"] for message in talk.history] == ["user", "assistant"]
+
+
+def test_what_no_longer_fits_is_forgotten_in_turns(folder: Path) -> None:
+    talk: Chat = load_chat(folder, plain, 0.0, 4)
+    for number in range(12):
+        list(talk.answer(f"what is so {number} " * 8))
+        assert talk.history[0]["role"] == "user"
+        assert len(prompt_tokens(talk.tokenizer, talk.history[:-1])) <= CONTEXT - 4
+    with pytest.raises(CastawayError, match="too long"):
+        list(talk.answer("what is so " * 400))
