@@ -23,7 +23,7 @@ from benchmarks.ppo_step import PEER, step_table
 from benchmarks.rollouts import rollout_table
 from benchmarks.shapes import Shape
 from benchmarks.step_share import share_table
-from castaway.config.params import load_params
+from castaway.tasks.registry import read_params
 from flows.tracking import revision
 
 HERE = Path(__file__).parent
@@ -33,7 +33,7 @@ def main() -> None:
     top = argparse.ArgumentParser("python -m benchmarks", description="Measure environments, rollouts and PPO.")
     top.add_argument("--quick", action="store_true", help="a smoke test that writes no file")
     quick = top.parse_args().quick
-    params = load_params(HERE.parent / "params.yaml")
+    params = read_params(HERE.parent / "params.yaml")
     torch.set_num_threads(params.threads)
     rounds = 1 if quick else 5
     shapes = [

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.seeds import ROOT, environment, require_commit, run, status_of
-from castaway.config.params import load_params
 from castaway.errors import CastawayError
+from castaway.tasks.registry import read_params
 
 AS_SHIPPED = "as shipped"
 VARIANTS: dict[str, dict[str, dict[str, float | bool]]] = {
@@ -60,11 +60,11 @@ def main(arguments: Sequence[str]) -> int:
 
 def settings(task: str, variant: str, episodes: int) -> dict[str, float | bool]:
     """What an experiment sets in params.yaml: where the task overrides a key, its own value."""
-    own = load_params(ROOT / "params.yaml").overrides.model_dump()[task]
-    evaluation = {"episodes": episodes, "traitor_episodes": FURTHER_EPISODES, "best_of": 1}
+    own = read_params(ROOT / "params.yaml").tasks[task].overrides
+    evaluation = {"episodes": episodes, "further_episodes": FURTHER_EPISODES, "best_of": 1}
 
     def path(section: str, key: str) -> str:
-        return f"overrides.{task}.{section}.{key}" if key in own[section] else f"{section}.{key}"
+        return f"tasks.{task}.{section}.{key}" if key in own.get(section, {}) else f"{section}.{key}"
 
     changed = {path("ppo", key): value for key, value in VARIANTS[task][variant].items()}
     return {**changed, **{path("evaluate", key): value for key, value in evaluation.items()}}

@@ -12,8 +12,9 @@ from multiprocessing import get_context
 from statistics import median
 from time import perf_counter
 
-from castaway.envs.marooned.environment import MaroonedEnvironment, expert
-from castaway.metrics.results import table
+from castaway.envs.marooned.environment import MaroonedEnvironment
+from castaway.envs.marooned.players import expert
+from castaway.metrics.markdown import table
 from castaway.tasks.environment import Prompt
 
 GAMES = (("skiff", "compact"), ("skiff", "full"), ("classic", "compact"), ("classic", "full"))

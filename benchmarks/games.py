@@ -17,7 +17,7 @@ from castaway.envs.openspiel.environment import OpenSpielEnvironment
 from castaway.envs.openspiel.games import Game, load_variant, player_count
 from castaway.envs.openspiel.ids import Episode, task_id_of
 from castaway.envs.openspiel.opponents import Search, make_opponent
-from castaway.metrics.results import table
+from castaway.metrics.markdown import table
 
 SEARCHES = (10, 50)
 """Simulations a move."""

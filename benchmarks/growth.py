@@ -9,7 +9,7 @@ import torch
 from benchmarks.rollouts import NO_STOP, Ours, rollout, untrained
 from benchmarks.timing import clocked
 from castaway.config.params import Params
-from castaway.metrics.results import table
+from castaway.metrics.markdown import table
 from castaway.models.policy import new_adapter
 from castaway.rl.actor_critic import ActorCritic, TurnBatch
 from castaway.rl.sampling import SamplingRules, sample_replies

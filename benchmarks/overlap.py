@@ -14,9 +14,9 @@ from time import perf_counter
 
 from benchmarks.step_share import trainer_of
 from castaway.config.params import Params
-from castaway.metrics.results import table
+from castaway.metrics.markdown import table
 from castaway.rl.ppo import PpoTrainer
-from castaway.tasks.registry import make_environment
+from castaway.tasks.registry import task_of
 from castaway.teacher.base import Teacher
 from castaway.teacher.chat_client import Endpoint
 from castaway.teacher.inspection import distinct_attempts
@@ -31,7 +31,7 @@ OPEN = 64
 
 def overlap_table(params: Params, rounds: int) -> str:
     """Medians of `rounds` steps."""
-    alone, turns = steps(params, RulesTeacher(make_environment(params, "marooned").rules), rounds, ahead=False)
+    alone, turns = steps(params, RulesTeacher(task_of(params, "marooned").make().rules), rounds, ahead=False)
     rows = []
     for share in SHARES:
         with patient(share * alone / turns) as url:
@@ -65,7 +65,7 @@ def steps(params: Params, teacher: Teacher, rounds: int, ahead: bool) -> tuple[f
 
 def judged(params: Params, url: str, count: int) -> float:
     """Seconds that the teacher takes for so many questions, all of them asked at once."""
-    attempts = distinct_attempts(make_environment(params, "marooned"), count)
+    attempts = distinct_attempts(task_of(params, "marooned").make(), count)
     teacher = served(params, url)
     began = perf_counter()
     teacher.judge(attempts)
@@ -75,7 +75,7 @@ def judged(params: Params, url: str, count: int) -> float:
 
 def served(params: Params, url: str) -> ServedTeacher:
     """A teacher behind the server at `url`."""
-    rules = make_environment(params, "marooned").rules
+    rules = task_of(params, "marooned").make().rules
     return ServedTeacher("marooned", rules, Endpoint(url, "teacher", concurrency=OPEN), Conduct())
 
 

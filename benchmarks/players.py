@@ -14,10 +14,11 @@ from itertools import count, islice
 from random import Random
 
 from castaway.envs.openspiel.catalogue import GAMES
-from castaway.envs.openspiel.environment import OpenSpielEnvironment, expert
+from castaway.envs.openspiel.environment import OpenSpielEnvironment
 from castaway.envs.openspiel.ids import episode_of
+from castaway.envs.openspiel.players import expert
 from castaway.envs.openspiel.tables import Table, tables_named
-from castaway.metrics.results import table
+from castaway.metrics.markdown import table
 from castaway.tasks.environment import Prompt
 
 FIRST_ID = 900_000_000

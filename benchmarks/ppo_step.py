@@ -23,7 +23,7 @@ from peft import get_peft_model
 
 from benchmarks.shapes import PAD, Shape
 from castaway.config.params import Params
-from castaway.metrics.results import table
+from castaway.metrics.markdown import table
 from castaway.models.places import hidden_states_at
 from castaway.models.reward import RewardScorer, Scale
 from castaway.models.tiny import train_tokenizer

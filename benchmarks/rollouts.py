@@ -18,7 +18,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from benchmarks.timing import timed
 from castaway.config.params import Params
-from castaway.metrics.results import table
+from castaway.metrics.markdown import table
 from castaway.models.tiny import new_model, train_tokenizer
 from castaway.models.tokens import pad_left, prompt_tokens
 from castaway.rl.actor_critic import ActorCritic
@@ -26,7 +26,7 @@ from castaway.rl.continuing import ContinuingRollout
 from castaway.rl.rollout import Answer, Speaker
 from castaway.rl.sampling import SamplingRules, sample_replies
 from castaway.tasks.environment import Prompt
-from castaway.tasks.registry import make_environment
+from castaway.tasks.registry import task_of
 from castaway.teacher.rules import RulesTeacher
 
 NO_STOP = -1
@@ -65,7 +65,7 @@ def rollout_table(params: Params, episodes: int, rounds: int) -> str:
 
 def untrained(params: Params) -> tuple[Any, Any]:
     """The tiny model before training, and a tokenizer of the game's words."""
-    environment = make_environment(params, "marooned")
+    environment = task_of(params, "marooned").make()
     environment.reset(0, "all")
     texts = [message["content"] for prompt in environment.prompts() for message in prompt.messages]
     tokenizer = train_tokenizer(texts, params.base.vocabulary)
@@ -77,9 +77,9 @@ def untrained(params: Params) -> tuple[Any, Any]:
 
 def rollout(params: Params, speaker: Speaker, episodes: int) -> ContinuingRollout:
     ids = count()
-    environment = make_environment(params, "marooned")
+    environment = task_of(params, "marooned").make()
     return ContinuingRollout(
-        lambda: make_environment(params, "marooned"),
+        lambda: task_of(params, "marooned").make(),
         lambda: (next(ids), "crew"),
         speaker,
         RulesTeacher(environment.rules),

@@ -12,14 +12,14 @@ import torch
 
 from benchmarks.rollouts import untrained
 from castaway.config.params import Params
-from castaway.metrics.results import table
+from castaway.metrics.markdown import table
 from castaway.models.policy import new_adapter
 from castaway.models.reward import RewardScorer, Scale
 from castaway.rl import speaker
 from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.ppo import PpoTrainer
 from castaway.rl.tasks import TaskSource
-from castaway.tasks.registry import make_environment, task_module
+from castaway.tasks.registry import task_of
 from castaway.teacher.base import Teacher
 from castaway.teacher.rules import RulesTeacher
 
@@ -62,12 +62,14 @@ def trainer_of(params: Params, turns: int | None, teacher: Teacher | None = None
     return PpoTrainer(
         ActorCritic(new_adapter(model, settings.lora)),
         tokenizer,
-        lambda: make_environment(params, "marooned"),
-        teacher or RulesTeacher(make_environment(params, "marooned").rules),
+        lambda: task_of(params, "marooned").make(),
+        teacher or RulesTeacher(task_of(params, "marooned").make().rules),
         scorer,
         settings,
         params.seed,
-        TaskSource(task_module("marooned").curriculum(params), settings.replay, params.seed, "crew"),
+        TaskSource(
+            task_of(params, "marooned").curriculum(settings.episodes_per_step), settings.replay, params.seed, "crew"
+        ),
     )
 
 

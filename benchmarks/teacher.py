@@ -23,13 +23,13 @@ from time import perf_counter
 import torch
 
 from benchmarks.overlap import overlap_table
-from castaway.config.params import Params, load_params
-from castaway.metrics.results import table
+from castaway.config.params import Params
+from castaway.metrics.markdown import table
 from castaway.models.tiny import new_model, train_tokenizer
 from castaway.serving.server import running
 from castaway.serving.vllm import Serving
 from castaway.tasks.environment import TextEnvironment
-from castaway.tasks.registry import make_environment
+from castaway.tasks.registry import read_params, task_of
 from castaway.teacher.answer import answer_schema, parse_answer
 from castaway.teacher.chat_client import ChatClient, Endpoint
 from castaway.teacher.inspection import distinct_attempts
@@ -52,7 +52,7 @@ THREADS = 1
 
 
 def main() -> None:
-    params = load_params(HERE.parent / "params.yaml")
+    params = read_params(HERE.parent / "params.yaml")
     torch.set_num_threads(THREADS)
     parts = [
         f"# A teacher's server\n\nWritten by `make bench-teacher` at commit {revision(HERE.parent)[:7]}.",
@@ -68,7 +68,7 @@ def main() -> None:
 
 def capacity_table(params: Params) -> str:
     """Completions a second, asked barely and as PPO asks."""
-    environment = make_environment(params, "marooned")
+    environment = task_of(params, "marooned").make()
     with served(params, environment) as endpoint:
         asked(environment, endpoint, OPEN, 0)  # warms up
         bare: dict[int, list[float]] = {level: [] for level in LEVELS}

@@ -1,66 +1,185 @@
-"""The code that each stage depends on, found by following its imports; DVC itself sees only what dvc.yaml lists.
+"""What dvc.yaml has to list, worked out from the code and params.yaml; DVC itself sees only what is listed.
 
-    python -m flows closure            tell where dvc.yaml and the imports differ
+    python -m flows closure            tell where dvc.yaml differs
     python -m flows closure --write    write the lists into dvc.yaml
 
-Followed are imports of `castaway` and `stages`, wherever they stand in a file, except under `if TYPE_CHECKING`. A stage
-that reaches the registry of environments depends on its task's whole package too, for the registry imports it by name.
-Data files of a package (scenarios, templates) count with its modules; prose and byte code do not (see .dvcignore).
+Of each stage: the code that it imports, the parameters that it reads, what it leaves, and its command. Of each run and
+base model (`vars`): where its task's code is, and an empty mapping for every section of which it sets nothing
+differently. What a run sets differently stands behind the `#` of a command: DVC compares commands, and cannot depend on
+a parameter that is not there. By hand are written: description, data that is read, `meta`, and which curves are drawn.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
+from castaway.config.params import STAGE_SECTIONS, Params
 from castaway.errors import CastawayError
+from castaway.tasks.registry import read_params
+from flows.imports import Files, cover, follow, sources, with_data
+from flows.plugins import SHIPPED, code_of_base, link, task_code, tasks_in_use
 
-ROOTS = ("castaway", "stages")
-ENVIRONMENTS = Path("castaway/envs")
 REGISTRY = Path("castaway/tasks/registry.py")
-PROSE = (".md", ".pyc")
-ITEM = "${key}"
-"""How dvc.yaml writes the task inside a `foreach`."""
-
-Files = frozenset[Path]
+ITEM, CODE = "${key}", "${item.code}"
+"""How dvc.yaml writes the run, or the base model, inside a `foreach`; and the path of its task's code."""
+HELD = "params"
+"""The attribute of a stage's context that parameters are read from."""
 
 
 def main(root: Path, *, write: bool) -> int:
     """Compare, or write; the exit status is 1 if something differs."""
     path = root / "dvc.yaml"
+    params = read_params(root / "params.yaml")
+    link(root, tasks_in_use(params))
     yaml = YAML()
-    yaml.width = 4096
+    yaml.width = 120
     yaml.indent(mapping=2, sequence=4, offset=2)
     try:
         document = yaml.load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise CastawayError(f"there is no dvc.yaml in {root}; run from the root of the repository") from None
-    differing = 0
-    for name, definition in document["stages"].items():
-        body = definition.get("do", definition)
-        listed = [dependency for dependency in body.get("deps", []) if not is_data(dependency)]
-        try:
-            wanted = code_dependencies(root, name, per_task=definition.get("foreach") == "${tasks}")
-        except CastawayError as error:
-            differing += 1
-            print(error)
-            continue
-        if listed != wanted:
-            differing += 1
-            changes = [("+", path) for path in set(wanted) - set(listed)]
-            changes += [("-", path) for path in set(listed) - set(wanted)]
-            for sign, path_changed in sorted(changes, key=lambda change: change[1]):
-                print(f"{name}: {sign} {path_changed}")
-            replace(body, wanted)
+    differing = list(_differing(root, document, params))
+    for line in differing:
+        print(line)
     if write and differing:
         with path.open("w", encoding="utf-8") as file:
             yaml.dump(document, file)
-    print(f"{differing} stages {'written' if write else 'differ'}" if differing else "dvc.yaml lists what is imported")
-    return 0 if write else min(differing, 1)
+    print(f"{len(differing)} places {'written' if write else 'differ'}" if differing else "dvc.yaml lists what is used")
+    return 0 if write else min(len(differing), 1)
+
+
+def _differing(root: Path, document: Any, params: Params) -> Iterator[str]:
+    """A line for each place that differs, and the place put right."""
+    wanted_vars = variables(params)
+    if _plain(document.get("vars")) != wanted_vars:
+        yield "vars: what runs and base models have of their own"
+        document["vars"] = _flow(wanted_vars)
+        document.move_to_end("vars", last=False)
+    for name, definition in document["stages"].items():
+        body = definition.get("do", definition)
+        try:
+            wanted = stage_lists(root, name, params)
+        except CastawayError as error:
+            yield str(error)
+            continue
+        wanted["deps"] += [dependency for dependency in body.get("deps", []) if is_data(dependency)]
+        for key, value in wanted.items():
+            listed = _plain(body.get(key))
+            if listed != value and not (key not in body and not value):
+                yield from _changes(f"{name}.{key}", listed, value)
+                _put(body, key, value)
+    for plot in document.get("plots", []):
+        for title, definition in plot.items():
+            curves = drawn(_plain(definition["y"]), params)
+            if curves != _plain(definition["y"]):
+                yield f"plots.{title}: the curves of every run and base model"
+                definition["y"] = CommentedMap(curves)
+
+
+def variables(params: Params) -> list[dict[str, Any]]:
+    """What DVC is told of each run and base model beside params.yaml."""
+    empty: dict[str, Any] = {section: {} for section in STAGE_SECTIONS}
+    runs = {name: {"code": str(task_code(run.task).path), **empty} for name, run in params.tasks.items()}
+    bases = {name: {"code": str(code_of_base(base.text))} for name, base in params.bases.items()}
+    return [{"tasks": runs}, {"bases": bases}]
+
+
+def stage_lists(root: Path, name: str, params: Params) -> dict[str, Any]:
+    """What a stage's block has to say, by key; its data dependencies aside."""
+    start = Path("stages") / f"{name}.py"
+    if not (root / start).exists():
+        raise CastawayError(f"{start} does not exist, though dvc.yaml names the stage {name}")
+    read = parameters(root / start, name)
+    changed = [section for section in dict.fromkeys(key.split(".")[0] for key in read) if section in STAGE_SECTIONS]
+    differently = " ".join(f"{section}: ${{item.{section}}}" for section in changed)
+    curves = "context.log" in (root / start).read_text("utf-8")
+    folder = f"data/{ITEM}"
+    lists: dict[str, Any] = {
+        "cmd": f"python -m flows {name}@{ITEM}" + (f" # {differently}" if differently else ""),
+        "deps": code_dependencies(root, name, params),
+        "params": read,
+        "outs": [f"{folder}/{name}", *([f"{folder}/plots/{name}.jsonl"] if curves else [])],
+        "metrics": [_uncached(f"{folder}/{kind}/{name}.json") for kind in ("metrics", "runs")],
+        "plots": [_uncached(f"{folder}/plots/{name}.json")] if curves else [],
+    }
+    return lists
+
+
+def parameters(path: Path, stage: str) -> list[str]:
+    """The parameters that a stage's file reads, as dvc.yaml lists them; a whole section stands for its keys.
+
+    Raises:
+        CastawayError: it hands all parameters on, so that nobody can tell which are read.
+    """
+    found: set[str] = set()
+    tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
+    above = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and ast.unparse(node) == f"context.{HELD}":
+            found.update(_read_at(node, above, path))
+    whole = {name for name in found if "." not in name}
+    kept = [name for name in found if name in whole or name.partition(".")[0] not in whole]
+    order = ["seed", "device", "threads", stage]
+    return sorted(kept, key=lambda name: (order.index(name) if name in order else len(order), name))
+
+
+def _read_at(node: ast.Attribute, above: dict[ast.AST, ast.AST], path: Path) -> list[str]:
+    """What is read where `context.params` stands: `ppo`, `ppo.lora`, an item of a mapping, or the run's task."""
+    parent = above[node]
+    if isinstance(parent, ast.Call) and ast.unparse(parent.func) == "task_of":
+        return [f"tasks.{ITEM}.task", f"tasks.{ITEM}.game"]
+    names: list[str] = []
+    while isinstance(parent, ast.Attribute | ast.Subscript):
+        names.append(parent.attr if isinstance(parent, ast.Attribute) else ITEM)
+        parent = above[parent]
+    if not names:
+        raise CastawayError(f"{path.name}:{node.lineno} hands on context.{HELD} as a whole; name the section")
+    return [".".join(names[:2])]
+
+
+def code_dependencies(root: Path, stage: str, params: Params) -> list[str]:
+    """The code dependencies of a stage as dvc.yaml has to list them: whole folders where every file counts."""
+    files = closure(root, stage, tasks_in_use(params))
+    return sorted([*cover(root, files), *([CODE] if REGISTRY in files else [])])
+
+
+def closure(root: Path, stage: str, tasks: list[str]) -> Files:
+    """The files that a stage depends on whatever its run; the code of its task comes on top, where it needs one."""
+    start = Path("stages") / f"{stage}.py"
+    common = with_data(root, follow(root, [start]))
+    if REGISTRY not in common:
+        return common
+    codes = [task_code(task) for task in tasks]
+    modules = [path for code in codes for path in _modules(root, code.path)]
+    everything = with_data(root, follow(root, [start, *modules]))
+    own = [code.path for code in codes]
+    apart = {path for path in everything if any(one == path or one in path.parents for one in (*own, SHIPPED))}
+    # What all games share stands beside their packages, and is everybody's.
+    shared = {path for path in apart if path.parent == SHIPPED}
+    return (everything - apart) | shared
+
+
+def _modules(root: Path, code: Path) -> list[Path]:
+    return [path for path in sources(root, code) if path.suffix == ".py"] if (root / code).is_dir() else [code]
+
+
+def drawn(curves: dict[str, Any], params: Params) -> dict[str, Any]:
+    """The files of a plot: what it draws of one run or base model, for all of them."""
+    wanted = {Path(path).name: columns for path, columns in curves.items()}
+    stages_of_bases = {"base.json"}
+    found = {}
+    for names, of_base in ((params.bases, True), (params.tasks, False)):
+        for name in names:
+            for file, columns in wanted.items():
+                if (file in stages_of_bases) is of_base:
+                    found[f"data/{name}/plots/{file}"] = columns
+    return found
 
 
 def is_data(dependency: str) -> bool:
@@ -68,123 +187,50 @@ def is_data(dependency: str) -> bool:
     return dependency.startswith("data/")
 
 
-def replace(body: Any, code: list[str]) -> None:
-    """Put the code dependencies of a stage in front of its data, in place."""
-    data = [dependency for dependency in body.get("deps", []) if is_data(dependency)]
-    if "deps" not in body:
-        body.insert(list(body).index("cmd") + 1, "deps", [])
-    body["deps"][:] = [*code, *data]
+def _uncached(path: str) -> dict[str, Any]:
+    return {path: {"cache": False}}
 
 
-def code_dependencies(root: Path, stage: str, *, per_task: bool) -> list[str]:
-    """The code dependencies of a stage as dvc.yaml has to list them: whole folders where every file counts."""
-    common, by_name = closure(root, stage, tasks(root))
-    if per_task:
-        listed = [*cover(root, common), *([str(ENVIRONMENTS / ITEM)] if by_name else [])]
-    else:
-        listed = cover(root, common | by_name)
-    return sorted(listed)
-
-
-def closure(root: Path, stage: str, of_tasks: Iterable[str]) -> tuple[Files, Files]:
-    """The files that a stage depends on: those for whatever task, and those of the tasks' own packages."""
-    start = Path("stages") / f"{stage}.py"
-    if not (root / start).exists():
-        raise CastawayError(f"{start} does not exist, though dvc.yaml names the stage {stage}")
-    common = with_data(root, follow(root, [start]))
-    if REGISTRY not in common:
-        return common, frozenset()
-    packages = [ENVIRONMENTS / task for task in of_tasks]
-    modules = [path for package in packages for path in sources(root, package) if path.suffix == ".py"]
-    everything = with_data(root, follow(root, [start, *modules]))
-    own = {path for path in everything - common if any(package in path.parents for package in packages)}
-    return everything - own, frozenset(own)
-
-
-def tasks(root: Path) -> list[str]:
-    """The tasks that the registry can import."""
-    return sorted(path.parent.name for path in (root / ENVIRONMENTS).glob("*/environment.py"))
-
-
-def follow(root: Path, start: Iterable[Path]) -> Files:
-    """The modules that `start` imports, directly or not, with itself."""
-    found: set[Path] = set()
-    waiting = list(start)
-    while waiting:
-        path = waiting.pop()
-        if path not in found:
-            found.add(path)
-            waiting += imported(root, path)
-    return frozenset(found)
-
-
-def imported(root: Path, path: Path) -> list[Path]:
-    """The files of the modules that one file imports, with the packages that hold them."""
-    tree = ast.parse((root / path).read_text(encoding="utf-8"), str(path))
-    package = list(path.parent.parts)
-    names: list[str] = [".".join(package)]  # importing a module runs its package's __init__ first
-    for node in statements(tree):
-        if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            above = package[: len(package) - node.level + 1] if node.level else []
-            module = ".".join([*above, *([node.module] if node.module else [])])
-            names += [module, *(f"{module}.{alias.name}" for alias in node.names)]
-    return [file for name in names for file in files_of(root, name)]
-
-
-def statements(node: ast.AST) -> Iterator[ast.AST]:
-    """Every node of the tree except what only a type checker reads."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
-            children: Iterable[ast.AST] = child.orelse
-        else:
-            yield child
-            children = [child]
-        for one in children:
-            yield from statements(one)
-
-
-def files_of(root: Path, module: str) -> Iterator[Path]:
-    """`castaway.rl.ppo` becomes the files of `castaway`, `castaway.rl` and `castaway.rl.ppo`, those that exist."""
-    parts = module.split(".")
-    if parts[0] not in ROOTS:
+def _changes(place: str, listed: Any, wanted: Any) -> Iterator[str]:
+    """What is too much and what is missing, a line each."""
+    if not (isinstance(listed, list) and isinstance(wanted, list)):
+        yield f"{place}: {wanted}"
         return
-    for length in range(1, len(parts) + 1):
-        place = Path(*parts[:length])
-        for candidate in (place / "__init__.py", place.with_suffix(".py")):
-            if (root / candidate).is_file():
-                yield candidate
+    changes = [("+", one) for one in wanted if one not in listed] + [("-", one) for one in listed if one not in wanted]
+    yield from (f"{place}: {sign} {one}" for sign, one in changes or [("~", "order")])
 
 
-def with_data(root: Path, modules: Files) -> Files:
-    """The modules, and the data files of their packages."""
-    found = set(modules)
-    for package in {path.parent for path in modules}:
-        found.update(path for path in sources(root, package, into_packages=False) if path.suffix != ".py")
-    return frozenset(found)
+ORDER = ("desc", "cmd", "deps", "params", "outs", "metrics", "plots", "meta")
 
 
-def sources(root: Path, folder: Path, *, into_packages: bool = True) -> Iterator[Path]:
-    """Every file under a folder that can change a result, optionally without the packages inside it."""
-    for path in sorted((root / folder).iterdir()):
-        inside = path.relative_to(root)
-        if path.is_dir():
-            if path.name != "__pycache__" and (into_packages or not (path / "__init__.py").exists()):
-                yield from sources(root, inside, into_packages=into_packages)
-        elif path.suffix not in PROSE and path.name != "py.typed":
-            yield inside
+def _put(body: Any, key: str, value: Any) -> None:
+    """Put a list into a stage's block, at its place among the keys."""
+    new = CommentedSeq(value) if isinstance(value, list) else value
+    if not value:
+        del body[key]
+    elif key in body:
+        body[key] = new
+    else:
+        before = [name for name in body if name in ORDER and ORDER.index(name) < ORDER.index(key)]
+        body.insert(list(body).index(before[-1]) + 1 if before else 0, key, new)
 
 
-def cover(root: Path, files: Files) -> list[str]:
-    """The same files as few paths: a folder stands for its files if all of them count."""
+def _plain(value: Any) -> Any:
+    """Without what the YAML library hangs on it."""
+    if isinstance(value, dict):
+        return {str(key): _plain(one) for key, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, list) else value
 
-    def covered(folder: Path) -> list[str]:
-        inside = list(sources(root, folder))
-        if inside and all(path in files for path in inside):
-            return [str(folder)]
-        here = sorted(path for path in files if path.parent == folder)
-        below = sorted({folder / path.relative_to(folder).parts[0] for path in files if folder in path.parents})
-        return [str(path) for path in here] + [one for child in below if child not in here for one in covered(child)]
 
-    return sorted(path for top in ROOTS for path in covered(Path(top)))
+def _flow(value: list[dict[str, Any]]) -> CommentedSeq:
+    """With one line for each run and base model."""
+    rows = CommentedSeq()
+    for part in value:
+        row = CommentedMap()
+        for name, inner in part.items():
+            row[name] = CommentedMap()
+            for key, one in inner.items():
+                row[name][key] = CommentedMap(one)
+                row[name][key].fa.set_flow_style()
+        rows.append(row)
+    return rows

@@ -53,7 +53,7 @@ class Declared:
         return self.address.partition("@")[0]
 
     @property
-    def task(self) -> str:
+    def run(self) -> str:
         """`marooned`, of `sft@marooned`; `games`, of `base@games`; empty where nothing follows."""
         return self.address.partition("@")[2]
 

@@ -84,7 +84,7 @@ def waiting(params: Params) -> dict[str, str]:
     """Awake if for each of several threads a core is idle now, as it is not where another training runs."""
     if params.threads == 1:
         return ASLEEP
-    wanted = params.threads * max(params.for_task(task).ppo.processes for task in params.tasks)
+    wanted = params.threads * max(params.for_run(run).ppo.processes for run in params.tasks)
     return AWAKE if round(idle_cores()) >= wanted else ASLEEP
 
 

@@ -20,8 +20,9 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from castaway.config.params import Params, load_params
+from castaway.config.params import Params
 from castaway.errors import CastawayError
+from castaway.tasks.registry import read_params
 from flows import declared, environment, hardware, records, report, slots
 from flows.process import Group, interruptible
 from flows.report import Outcome, Step
@@ -32,7 +33,7 @@ from flows.teacher import serving_for, what_to_serve
 def main(targets: Sequence[str], *, force: bool, teacher: str | None = None) -> int:
     """Build the targets, or everything; `teacher` names the weights to serve for the stages that ask it."""
     root = environment.find_root()
-    params = load_params(root / "params.yaml")
+    params = read_params(root / "params.yaml")
     environment.silence(root)
     if teacher:
         what_to_serve(root, teacher, params.teacher)

@@ -6,17 +6,15 @@ line dvc.yaml lacks.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, cast
 
-from pydantic import BaseModel
-
+from castaway.config.params import Params
+from castaway.config.section import Section
 from castaway.errors import CastawayError
 from stages.context import Context
-
-Model = TypeVar("Model", bound=BaseModel)
 
 
 class UndeclaredError(CastawayError, AttributeError):
@@ -39,30 +37,62 @@ class RestrictedContext(Context):
         return path
 
 
-def restrict(params: Model, declared: Collection[str], address: str) -> Model:
-    """A copy of `params` with nothing but the `declared` keys, dotted as in dvc.yaml: `seed`, `ppo`, `base.model`."""
-    return _restricted(params, declared, address, "")
+class View:
+    """The part of a section, or of a mapping of sections, that a stage depends on; reading the rest is an error.
+
+    What is depended on as a whole is the section itself. A view can be pickled: several processes may train together.
+    """
+
+    def __init__(self, address: str, place: str, values: Mapping[str, Any]) -> None:
+        """The stage's address, where the section stands in params.yaml, and what of it may be read."""
+        self.__dict__.update(values)
+        self.__dict__["_address"], self.__dict__["_place"] = address, place
+
+    def __getattr__(self, name: str) -> Any:
+        """What is not here."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        place = f"{self._place}.{name}" if self._place else name
+        raise UndeclaredError(f"{self._address} reads {place}, which dvc.yaml does not list in its `params`")
+
+    def __getitem__(self, name: str) -> Any:
+        """A section by name, where the view is of a mapping."""
+        return getattr(self, name)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.__dict__
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"{name} cannot be set: parameters do not change while a stage runs")
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of what may be read."""
+        return (name for name in self.__dict__ if not name.startswith("_"))
 
 
-def _restricted(section: Model, declared: Collection[str], address: str, prefix: str) -> Model:
+def restrict(params: Params, declared: Collection[str], address: str) -> Params:
+    """The parameters with nothing but the `declared` keys, dotted as in dvc.yaml: `seed`, `ppo`, `base.model`."""
+    return cast(Params, _restricted(params, declared, address, ""))
+
+
+def restricted_values(params: Params) -> dict[str, Any]:
+    """What a stage may read, as plain mappings: sections by name, with the values that count for its run."""
+    return {name: _values(getattr(params, name)) for name in cast(View, params)}
+
+
+def _values(value: Any) -> Any:
+    if isinstance(value, View):
+        return {name: _values(value[name]) for name in value}
+    return value.model_dump() if isinstance(value, Section) else value
+
+
+def _restricted(section: Any, declared: Collection[str], address: str, place: str) -> Any:
     kept: dict[str, Any] = {}
-    fields = type(section).model_fields
-    for name in fields:
-        key = f"{prefix}{name}"
+    for name in section if isinstance(section, Mapping) else type(section).model_fields:
+        value = section[name] if isinstance(section, Mapping) else getattr(section, name)
+        key = f"{place}.{name}" if place else name
         if key in declared:
-            kept[name] = getattr(section, name)
+            kept[name] = value
         elif any(one.startswith(f"{key}.") for one in declared):
-            value = getattr(section, name)
-            if isinstance(value, Mapping):
-                kept[name] = {one: value[one] for one in value if f"{key}.{one}" in declared}
-            else:
-                kept[name] = _restricted(value, declared, address, f"{key}.")
-
-    class Restricted(type(section)):  # type: ignore[misc]
-        def __getattr__(self, name: str) -> Any:
-            if name in fields:
-                raise UndeclaredError(f"{address} reads {prefix}{name}, which dvc.yaml does not list in its `params`")
-            return super().__getattr__(name)
-
-    restricted: Model = Restricted.model_construct(**kept)
-    return restricted
+            kept[name] = _restricted(value, declared, address, key)
+    return View(address, place, kept)

@@ -21,10 +21,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from castaway.config.params import Params, load_params
+from castaway.config.params import Params
 from castaway.errors import CastawayError
+from castaway.tasks.registry import read_params
 from flows import declared, environment, hardware, records
-from flows.restricted import RestrictedContext, restrict
+from flows.plugins import task_code
+from flows.restricted import RestrictedContext, restrict, restricted_values
 from stages.context import Context
 
 RECEIPT = "CASTAWAY_RECEIPT"
@@ -32,10 +34,10 @@ RECEIPT = "CASTAWAY_RECEIPT"
 
 
 def main(address: str) -> None:
-    """Run the stage `NAME[@TASK]` of the repository that the current directory is in."""
+    """Run the stage `NAME@RUN` of the repository that the current directory is in."""
     environment.start_afresh()
     root = environment.find_root()
-    params = load_params(root / "params.yaml")
+    params = read_params(root / "params.yaml")
     os.chdir(root)
     environment.silence(root)
     environment.settle(params)
@@ -56,7 +58,7 @@ def as_flow(stage: declared.Declared, body: Callable[[], None]) -> None:
     require_server()
     from prefect import flow, tags
 
-    with tags(*filter(None, (stage.name, stage.task))):
+    with tags(*filter(None, (stage.name, stage.run))):
         flow(name=stage.name, flow_run_name=stage.address, persist_result=False, validate_parameters=False)(body)()
 
 
@@ -68,22 +70,30 @@ def execute(stage: declared.Declared, params: Params, device: hardware.Device) -
     began, clock = datetime.now(UTC), time.monotonic()
     scratch = scratch_folder(stage)
     curves = records.Curves(scratch.with_suffix(".jsonl"))
-    run = StageRun(stage, {**device.facts(), "threads": str(params.threads)})
+    visible = restrict(params.for_run(stage.run), stage.param_names, stage.address)
+    facts = {**device.facts(), "threads": str(params.threads), **code_facts(stage.run, params)}
+    run = StageRun(stage, restricted_values(visible), facts)
 
     def log(step: int, values: Mapping[str, float]) -> None:
         curves.add(step, values)
         run.log(step, values)
 
-    visible = restrict(params.for_task(stage.task), stage.param_names, stage.address)
-    readable = frozenset(stage.inputs.data)
-    base = stage.task if stage.name == "base" else params.base_of(stage.task)
     context = RestrictedContext(
-        stage.root, visible, stage.task, base, stage.name, log, scratch, run.log, run.trace, readable
+        root=stage.root,
+        params=visible,
+        run=stage.run,
+        base=stage.run if stage.name == "base" else params.tasks[stage.run].base,
+        stage=stage.name,
+        log=log,
+        scratch=scratch,
+        observe=run.log,
+        trace=run.trace,
+        readable=frozenset(stage.inputs.data),
     )
     empty(context.output)
     try:
         metrics = body(context)
-        records.write_json(records.metrics_path(stage.root, stage.task, stage.name), metrics)
+        records.write_json(records.metrics_path(stage.root, stage.run, stage.name), metrics)
         for path in stage.plots:
             curves.write(stage.root / path)
     except BaseException as error:
@@ -100,12 +110,21 @@ def execute(stage: declared.Declared, params: Params, device: hardware.Device) -
         "began": began.isoformat(timespec="seconds"),
         "seconds": round(time.monotonic() - clock, 1),
         "device": str(device),
+        **code_facts(stage.run, params),
     }
-    records.write_json(records.record_path(stage.root, stage.task, stage.name), record)
+    records.write_json(records.record_path(stage.root, stage.run, stage.name), record)
     shutil.rmtree(scratch, ignore_errors=True)
     curves.forget()
     if receipt := os.environ.get(RECEIPT):
         records.write_json(Path(receipt), record)
+
+
+def code_facts(run: str, params: Params) -> dict[str, str]:
+    """Which package, in which version, offers the task of a run; nothing for a base model."""
+    if run not in params.tasks:
+        return {}
+    code = task_code(params.tasks[run].task)
+    return {"task": code.task, "task_package": f"{code.distribution} {code.version}"}
 
 
 def stage_body(root: Path, name: str) -> Callable[[Context], dict[str, Any]]:
@@ -119,7 +138,7 @@ def stage_body(root: Path, name: str) -> Callable[[Context], dict[str, Any]]:
 
 def scratch_folder(stage: declared.Declared) -> Path:
     """Where a killed stage resumes from: only ever into the same inputs, for the name is their key."""
-    place = stage.root / "scratch" / stage.task / stage.name / stage.inputs.stage_key[:12]
+    place = stage.root / "scratch" / stage.run / stage.name / stage.inputs.stage_key[:12]
     place.mkdir(parents=True, exist_ok=True)
     return place
 

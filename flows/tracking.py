@@ -9,18 +9,18 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from castaway.datasets.episodes import read_episode
-from castaway.errors import CastawayError
-from castaway.tools.marooned.replay.page import replay_page
+from castaway.metrics.charts import grouped_bars
+from castaway.tools.view import TaskView, view_of
 from flows.declared import Declared, flatten
 from flows.environment import main_root
 from flows.records import record_of
@@ -83,11 +83,12 @@ def revision(root: Path) -> str:
 class StageRun:
     """The MLflow run of one stage; every method does nothing where MLflow cannot be used."""
 
-    def __init__(self, declared: Declared, facts: Mapping[str, str]) -> None:
-        """Open the run."""
+    def __init__(self, declared: Declared, params: Mapping[str, Any], facts: Mapping[str, str]) -> None:
+        """Open the run of a stage; `params` are the values that count in it, `facts` become tags."""
         self.run_id: str | None = None
         self.model_id: str | None = None
         self._declared = declared
+        self._params = flatten(params)
         self._mlflow: Any = None
         self._points: list[Any] = []
         self._attempt("open a run", lambda: self._open(facts))
@@ -99,7 +100,7 @@ class StageRun:
         from mlflow.entities import Metric
 
         now = int(time.time() * 1000)
-        self._points += [Metric(name, float(value), now, int(step)) for name, value in values.items()]
+        self._points += [Metric(metric_name(name), float(value), now, int(step)) for name, value in values.items()]
         if len(self._points) >= BUFFER:
             self._attempt("write curves", self._flush)
 
@@ -132,14 +133,16 @@ class StageRun:
         self._close(status)
 
     def _open(self, facts: Mapping[str, str]) -> None:
+        from mlflow.entities import Param
+
         declared = self._declared
         self._mlflow = client()
-        experiment = experiment_id(self._mlflow, declared.root, declared.task or declared.name)
-        self._bury_dead(experiment)
+        experiment = experiment_id(self._mlflow, declared.root, declared.run or declared.name)
+        self._close_stale_runs(experiment)
         run = self._mlflow.create_run(experiment, run_name=declared.address, tags=self._tags(facts))
         self.run_id = run.info.run_id
-        for key, value in declared.inputs.params.items():
-            self._mlflow.log_param(self.run_id, key, value)
+        params = [Param(key, str(value)) for key, value in self._params.items()]
+        self._mlflow.log_batch(self.run_id, params=params)
         self._log_inputs()
 
     def _tags(self, facts: Mapping[str, str]) -> dict[str, str]:
@@ -158,8 +161,8 @@ class StageRun:
             tags["mlflow.parentRunId"] = parent
         return tags
 
-    def _bury_dead(self, experiment: str) -> None:
-        """Runs of this stage whose process is gone were killed without a chance to say so."""
+    def _close_stale_runs(self, experiment: str) -> None:
+        """Close runs of this stage whose process is gone: they were killed without a chance to say so."""
         address, host = self._declared.address, socket.gethostname()
         query = f"tags.`dvc.stage` = '{address}' and attributes.status = 'RUNNING'"
         for run in self._mlflow.search_runs([experiment], query):
@@ -193,9 +196,28 @@ class StageRun:
         return True
 
     def _flush(self) -> None:
+        from mlflow.exceptions import MlflowException
+
         points, self._points = self._points, []
         for start in range(0, len(points), BUFFER):
-            self._mlflow.log_batch(self.run_id, metrics=points[start : start + BUFFER])
+            batch = points[start : start + BUFFER]
+            try:
+                self._mlflow.log_batch(self.run_id, metrics=batch)
+            except MlflowException:
+                self._write_one_by_one(batch)
+
+    def _write_one_by_one(self, points: Sequence[Any]) -> None:
+        """A batch that MLflow refused: whatever it takes is written, what it does not take is told."""
+        from mlflow.exceptions import MlflowException
+
+        refused: dict[str, str] = {}
+        for point in points:
+            try:
+                self._mlflow.log_batch(self.run_id, metrics=[point])
+            except MlflowException as error:
+                refused[point.key] = _line(error)
+        for name, reason in refused.items():
+            print(f"warning: MLflow did not take the metric {name}, the others are written: {reason}", file=sys.stderr)
 
     def _results(self, metrics: Mapping[str, Any], outputs: Mapping[str, str]) -> None:
         from mlflow.entities import Metric, RunTag
@@ -207,29 +229,25 @@ class StageRun:
             for key, value in flatten(metrics).items()
             if isinstance(value, int | float) and not isinstance(value, bool)
         }
-        self._points = [Metric(key, value, now, 0) for key, value in numbers.items()]
+        self._points = [Metric(metric_name(key), value, now, 0) for key, value in numbers.items()]
         self._flush()
         tags = {f"dvc.out.{path}": md5 for path, md5 in outputs.items()}
         self._mlflow.log_batch(self.run_id, tags=[RunTag(key, value) for key, value in tags.items()])
         if self._declared.name in MODEL_STAGES:
             self._log_model(tags)
         if self._declared.name == "evaluate":
-            folders = [self._declared.root / out for out in self._declared.outs]
-            self._log_charts(folders)
-            self._log_replays(folders)
+            self._log_pages(metrics, view_of(self._params[f"tasks.{self._declared.run}.task"]))
 
-    def _log_charts(self, folders: Sequence[Path]) -> None:
-        """The pictures that an evaluation has drawn."""
-        for path in sorted(path for folder in folders for path in folder.glob("*.svg")):
-            self._mlflow.log_text(self.run_id, path.read_text("utf-8"), f"charts/{path.name}")
-
-    def _log_replays(self, folders: Sequence[Path]) -> None:
-        """Pages to watch, of the first episodes that were saved."""
+    def _log_pages(self, metrics: Mapping[str, Any], view: TaskView) -> None:
+        """What people want to see of an evaluation: the task's charts, and pages of the first saved episodes."""
+        for name, (groups, figure) in view.charts(metrics).items():
+            self._mlflow.log_text(self.run_id, grouped_bars(groups, figure), f"charts/{name}")
+        folders = [self._declared.root / out for out in self._declared.outs]
         found = [path for folder in folders for path in folder.glob("*/*.jsonl")]
         found.sort(key=lambda path: (path.parent.name != "final", path.parent.name, len(path.stem), path.stem))
         for path in found[:REPLAYS]:
-            with suppress(CastawayError):  # an episode of another game than MAROONED has no page
-                page = replay_page(read_episode(path))
+            page = view.page(read_episode(path))
+            if page is not None:
                 self._mlflow.log_text(self.run_id, page, f"replays/{path.parent.name}-{path.stem}.html")
 
     def _log_model(self, tags: Mapping[str, str]) -> None:
@@ -240,7 +258,7 @@ class StageRun:
             experiment_id=self._mlflow.get_run(self.run_id).info.experiment_id,
             name=declared.address.replace("@", "-"),
             source_run_id=self.run_id,
-            params={key: str(value) for key, value in declared.inputs.params.items()},
+            params={key: str(value) for key, value in self._params.items()},
             tags={**tags, "dvc.stage_key": declared.inputs.stage_key, "mlflow.model.isExternal": "true"},
             model_type=declared.name,
         )
@@ -261,8 +279,14 @@ class StageRun:
         try:
             action()
         except Exception as error:  # whatever it is: the training is worth more than its diary
-            self._mlflow = None
+            if self.run_id is None:
+                self._mlflow = None
             print(f"warning: MLflow could not {what}, going on without it: {_line(error)}", file=sys.stderr)
+
+
+def metric_name(name: str) -> str:
+    """A name that MLflow takes: what is no letter, digit or one of `_-. :/` becomes an underscore."""
+    return re.sub(r"[^\w\-. :/]", "_", name, flags=re.ASCII)
 
 
 def _alive(process: int) -> bool:

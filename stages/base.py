@@ -33,7 +33,7 @@ def run(context: Context) -> dict[str, Any]:
         return _fetch(context)
 
     # Text: scripted play, some of whose answers break the format.
-    documents = scripted_documents(context.params, own)
+    documents = scripted_documents(params, own, context.params.seed)
     texts = [message["content"] for document in documents for message in document.messages]
     texts += [answer for document in documents for answer in document.answers]
     tokenizer = train_tokenizer(texts, params.vocabulary, task_words(own) if own.whole_words else ())

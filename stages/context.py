@@ -16,17 +16,26 @@ Trace = Callable[[str, Mapping[str, Any], Mapping[str, Any], float, float], None
 """`trace(name, inputs, outputs, began, ended)`, the times in seconds since 1970."""
 
 
+def log_nothing(step: int, values: Mapping[str, float]) -> None:
+    """A `Log` for processes that leave reporting to the first one."""
+
+
+def trace_nothing(name: str, inputs: Mapping[str, Any], outputs: Mapping[str, Any], began: float, ended: float) -> None:
+    """A `Trace` for processes that leave reporting to the first one."""
+
+
 @dataclass(frozen=True)
 class Context:
-    """One run of one stage."""
+    """One execution of one stage."""
 
     root: Path
     """The repository's root."""
     params: Params
-    task: str
-    """The task's name; a base model's own for the stage `base`."""
+    """With what the run sets differently in its place."""
+    run: str
+    """The run's name, a key of `tasks` in params.yaml; for the stage `base` the name of the base model."""
     base: str
-    """The name of the base model that the task starts from."""
+    """The name of the base model that the run starts from."""
     stage: str
     log: Log
     scratch: Path
@@ -48,4 +57,4 @@ class Context:
 
     def folder(self, stage: str) -> Path:
         """The folder that `stage` leaves its final artifacts in."""
-        return self.root / "data" / (self.base if stage == "base" else self.task) / stage
+        return self.root / "data" / (self.base if stage == "base" else self.run) / stage

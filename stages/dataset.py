@@ -11,17 +11,20 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from random import Random
 from statistics import mean
 from typing import Any
 
+from castaway.config.params import DatasetParams
 from castaway.datasets.scripted import Demonstration, Pair, balanced_pairs, play_scripted, write_rows
 from castaway.models.policy import load_tokenizer
 from castaway.models.tokens import prompt_tokens, reply_tokens
 from castaway.tasks.environment import HELD_OUT_START, Prompt, TextEnvironment, block_of, ids_in_a_row
-from castaway.tasks.registry import make_environment, task_module
+from castaway.tasks.registry import task_of
 from castaway.tasks.reply import Reply
+from castaway.tasks.task import Task
+from castaway.tasks.writing import WrittenText
 from castaway.teacher.cache import AnswerCache
 from castaway.teacher.endpoint import endpoint_of
 from castaway.teacher.writer import written
@@ -36,11 +39,11 @@ FIRST_ID = 200_000_000
 def run(context: Context) -> dict[str, Any]:
     """Write demonstrations, pairs, split and data card."""
     params = context.params.dataset
-    environment = make_environment(context.params, context.task)
-    random = Random(context.params.seed)
-    texts = _written(context, environment)
+    task, random = task_of(context.params, context.run), Random(context.params.seed)
+    environment = task.make()
+    texts = _written(context, task, environment)
     start = FIRST_ID + block_of(context.params.seed)
-    turns = _played(context, environment, start, params.episodes)
+    turns = _played(task, environment, start, params.episodes, params.carelessness)
 
     # Demonstrations: what a served teacher writes, and some turns of many episodes.
     drawn = [(text.prompt, text.reply) for text in texts][: params.demonstrations]
@@ -50,9 +53,9 @@ def run(context: Context) -> dict[str, Any]:
 
     # Preference pairs: the same situations with a competent player's action; held-out ones from other episodes.
     share = max(1, params.episodes * params.held_out_pairs // params.pairs)
-    others = _played(context, environment, start + FIRST_ID, share)
+    others = _played(task, environment, start + FIRST_ID, share, params.carelessness)
     written_pairs = [Pair(*row) for text in texts for row in text.pairs][: params.pairs]
-    pairs, held_out_pairs = _pairs(context, environment, turns, others, written_pairs, random)
+    pairs, held_out_pairs = _pairs(params, task, environment, turns, others, written_pairs, random)
     write_rows(context.output / "pairs.jsonl", pairs)
     write_rows(context.output / "held_out_pairs.jsonl", held_out_pairs)
 
@@ -64,23 +67,21 @@ def run(context: Context) -> dict[str, Any]:
     counts = {"demonstrations": len(demonstrations), "written": len(texts), "pairs": len(pairs)}
     metrics = {**counts, "held_out_pairs": len(held_out_pairs), **_sizes(context, demonstrations)}
     verbs = Counter(reply.action.split(" ", 1)[0] for _, reply in drawn)
-    (context.output / "CARD.md").write_text(_card(context.task, metrics, verbs), "utf-8")
+    (context.output / "CARD.md").write_text(_card(context.run, metrics, verbs), "utf-8")
     return metrics
 
 
-def _played(context: Context, environment: TextEnvironment, start: int, episodes: int) -> list[ScriptedTurn]:
+def _played(
+    task: Task[Any], environment: TextEnvironment, start: int, episodes: int, carelessness: float
+) -> list[ScriptedTurn]:
     """The turns of ordinary players in so many training episodes, the first of them `start`."""
-    module = task_module(context.task)
-
-    def ordinary(stream: Random) -> Callable[..., Any]:
-        return module.demonstrator(stream, context.params.dataset.carelessness)
-
-    ids = ids_in_a_row(module.training_ids(getattr(context.params, context.task)), start, episodes)
-    return play_scripted(environment, module.SCRIPTED_SEAT, ids, ordinary)
+    ids = ids_in_a_row(task.training_ids(), start, episodes)
+    return play_scripted(environment, task.scripted_seat, ids, lambda stream: task.demonstrator(stream, carelessness))
 
 
 def _pairs(
-    context: Context,
+    params: DatasetParams,
+    task: Task[Any],
     environment: TextEnvironment,
     turns: Sequence[ScriptedTurn],
     others: Sequence[ScriptedTurn],
@@ -88,24 +89,24 @@ def _pairs(
     random: Random,
 ) -> tuple[list[Pair], list[Pair]]:
     """Pairs to learn from, the written ones among them, and from other episodes those that are held out."""
-    module, params = task_module(context.task), context.params.dataset
     count = params.pairs - len(written_pairs)
-    if not hasattr(module, "preference_pairs"):
-        # Hard pairs are learned from; what is measured is drawn as it comes.
-        plain, aimless = params.plain_share, module.AIMLESS
-        situations = [(prompt, module.expert(prompt)) for prompt, _ in turns]
-        held_out = [(prompt, module.expert(prompt)) for prompt, _ in others]
-        pairs = written_pairs + balanced_pairs(situations, count, random, plain, aimless, params.alike_share)
-        return pairs, balanced_pairs(held_out, params.held_out_pairs, random, plain, aimless)
     shown = [prompt for prompt, _ in turns]
-    if params.imagined:
-        made_up = [random.random() < params.imagined for _ in shown]
+    if params.synthetic_share and task.makes_synthetic:
+        chosen = [random.random() < params.synthetic_share for _ in shown]
         shown = [
-            module.imagine(environment, prompt, random) if made else prompt
-            for prompt, made in zip(shown, made_up, strict=True)
+            task.synthetic(environment, prompt, random) if made else prompt
+            for prompt, made in zip(shown, chosen, strict=True)
         ]
-    pairs = written_pairs + _own_pairs(module, shown, count, random)
-    return pairs, _own_pairs(module, [prompt for prompt, _ in others], params.held_out_pairs, random)
+    rows = task.preference_pairs(shown, count, random)
+    if rows is not None:
+        held_out_rows = task.preference_pairs([prompt for prompt, _ in others], params.held_out_pairs, random) or []
+        return written_pairs + [Pair(*row) for row in rows], [Pair(*row) for row in held_out_rows]
+    # Hard pairs are learned from; what is measured is drawn as it comes.
+    plain, aimless = params.plain_share, task.aimless
+    situations = [(prompt, task.expert(prompt)) for prompt in shown]
+    held_out = [(prompt, task.expert(prompt)) for prompt, _ in others]
+    pairs = written_pairs + balanced_pairs(situations, count, random, plain, aimless, params.alike_share)
+    return pairs, balanced_pairs(held_out, params.held_out_pairs, random, plain, aimless)
 
 
 def _sizes(context: Context, demonstrations: Sequence[Demonstration]) -> dict[str, Any]:
@@ -122,21 +123,14 @@ def _sizes(context: Context, demonstrations: Sequence[Demonstration]) -> dict[st
     }
 
 
-def _written(context: Context, environment: TextEnvironment) -> list[Any]:
+def _written(context: Context, task: Task[Any], environment: TextEnvironment) -> list[WrittenText]:
     """What a served teacher writes, where the task asks for some; the rules write nothing."""
-    module, params = task_module(context.task), context.params.teacher
-    if params.kind == "rules" or not context.params.dataset.written or not hasattr(module, "Commission"):
-        return []
-    commission = module.Commission(environment)
-    return written(endpoint_of(params), AnswerCache(context.verdicts), commission, context.params.dataset.written)
+    params, count = context.params.teacher, context.params.dataset.written
+    asked = task.writing_task(environment) if params.kind != "rules" and count else None
+    return written(endpoint_of(params), AnswerCache(context.verdicts), asked, count) if asked else []
 
 
-def _own_pairs(module: Any, prompts: Sequence[Prompt], count: int, random: Random) -> list[Pair]:
-    """Pairs that the task makes itself of these situations."""
-    return [Pair(*row) for row in module.preference_pairs(prompts, count, random)]
-
-
-def _card(task: str, metrics: dict[str, Any], verbs: Counter[str]) -> str:
+def _card(run: str, metrics: dict[str, Any], verbs: Counter[str]) -> str:
     """The data card."""
     count = metrics["written"]
     author = f"a served teacher wrote {count} situations" if count else "no person and no model wrote any"
@@ -144,7 +138,7 @@ def _card(task: str, metrics: dict[str, Any], verbs: Counter[str]) -> str:
     actions = [f"| {verb} | {count} |" for verb, count in sorted(verbs.items(), key=lambda item: (-item[1], item[0]))]
     return "\n".join(
         [
-            f"# Data of the task {task}",
+            f"# Data of the run {run}",
             "",
             f"Played by scripts; {author} of it.",
             "",

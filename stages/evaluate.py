@@ -18,7 +18,6 @@ import torch
 from tqdm import tqdm
 
 from castaway.datasets.episodes import write_episode
-from castaway.metrics.charts import grouped_bars
 from castaway.metrics.intervals import clustered_mean, proportion
 from castaway.models.policy import load_model, load_tokenizer
 from castaway.models.reward import RewardScorer
@@ -28,7 +27,8 @@ from castaway.rl.rollout import Answer, Speaker, play_episodes
 from castaway.rl.speaker import BestOf, ModelSpeaker
 from castaway.rl.trajectory import Episode, Turn
 from castaway.tasks.environment import HELD_OUT_START, Played, Prompt, block_of, ids_in_a_row
-from castaway.tasks.registry import make_environment, task_module
+from castaway.tasks.registry import task_of
+from castaway.tasks.task import Task
 from stages.context import Context
 
 POLICIES: dict[str, tuple[str, ...]] = {
@@ -43,35 +43,34 @@ POLICIES: dict[str, tuple[str, ...]] = {
 def run(context: Context) -> dict[str, Any]:
     """Play, count, save episodes."""
     seed_everything(context.params.seed, context.params.threads)
-    tasks, seats = _tasks(context), task_module(context.task).EVALUATION_SEATS
+    task = task_of(context.params, context.run)
+    tasks, seats = _tasks(context, task), task.evaluation_seats
     metrics: dict[str, Any] = {}
     played: dict[str, list[Played]] = {}
     rounds = len(POLICIES) * (1 if context.params.evaluate.best_of == 1 else 2) + 1
     with tqdm(total=rounds * len(tasks), desc="evaluate", unit="episode") as bar:
-        for name, speaker in _players(context):
-            episodes = _play(context, tasks, speaker, bar)
-            metrics[name] = {**_figures(episodes, seats), **_own_figures(context, episodes, seats[0])}
+        for name, speaker in _players(context, task):
+            episodes = _play(context, task, tasks, speaker, bar)
+            metrics[name] = {**_figures(episodes, seats), **_own_figures(context, task, episodes)}
             played[name] = [_played(episode) for episode in episodes]
             for episode in episodes[: context.params.evaluate.replays]:
                 path = context.output / name / f"{episode.task_id}.jsonl"
                 write_episode(path, episode.task_id, episode.seat, episode.outcome, episode.snapshots)
-    for name, figures in _comparison(context, played).items():
+    for name, figures in task.compare(played).items():
         metrics[name] = {**metrics.get(name, {}), **figures}
-    _draw(context, metrics)
     return metrics
 
 
-def _tasks(context: Context) -> list[tuple[int, str]]:
-    """Held-out ids and seats. A seed plays episodes of its own: that seeds agree is not the luck of the same 300."""
-    module, params = task_module(context.task), context.params.evaluate
-    seats = module.EVALUATION_SEATS
-    counts = {seat: params.episodes if seat == seats[0] else params.traitor_episodes for seat in seats}
-    trained = module.training_ids(getattr(context.params, context.task))
-    kin = ids_in_a_row(trained, block_of(context.params.seed), max(counts.values()))
-    return [(HELD_OUT_START + task_id, seat) for seat in seats for task_id in kin[: counts[seat]]]
+def _tasks(context: Context, task: Task[Any]) -> list[tuple[int, str]]:
+    """Held-out ids and seats; each seed plays different held-out episodes."""
+    params, seats = context.params.evaluate, task.evaluation_seats
+    counts = {seat: params.episodes if seat == seats[0] else params.further_episodes for seat in seats}
+    # The held-out ids are the training ids moved by a constant: so they are of the same games.
+    ids = ids_in_a_row(task.training_ids(), block_of(context.params.seed), max(counts.values()))
+    return [(HELD_OUT_START + task_id, seat) for seat in seats for task_id in ids[: counts[seat]]]
 
 
-def _players(context: Context) -> Iterator[tuple[str, Speaker]]:
+def _players(context: Context, task: Task[Any]) -> Iterator[tuple[str, Speaker]]:
     """Everybody by name, in the order in which they play; a policy is loaded when its turn comes."""
     base, count = context.folder("base"), context.params.evaluate.best_of
     reward_model, read_by = context.folder("reward_model"), [context.folder("sft")]
@@ -81,12 +80,14 @@ def _players(context: Context) -> Iterator[tuple[str, Speaker]]:
         yield name, speaker
         if count > 1:
             yield f"{name}_best_of_{count}", BestOf(speaker, scorer, count)
-    yield "demonstrators", _demonstrators(context)
+    yield "demonstrators", _demonstrators(context, task)
 
 
-def _play(context: Context, tasks: Sequence[tuple[int, str]], speaker: Speaker, bar: Any) -> list[Episode]:
+def _play(
+    context: Context, task: Task[Any], tasks: Sequence[tuple[int, str]], speaker: Speaker, bar: Any
+) -> list[Episode]:
     return play_episodes(
-        lambda: make_environment(context.params, context.task),
+        task.make,
         tasks,
         speaker,
         teacher=None,
@@ -96,28 +97,24 @@ def _play(context: Context, tasks: Sequence[tuple[int, str]], speaker: Speaker, 
     )
 
 
-def _draw(context: Context, metrics: dict[str, Any]) -> None:
-    """The task's own charts, if it has any."""
-    module = task_module(context.task)
-    for name, (groups, figure) in (module.charts(metrics) if hasattr(module, "charts") else {}).items():
-        (context.output / name).write_text(grouped_bars(groups, figure), "utf-8")
-
-
 def _speaker(context: Context, base: Path, adapters: Sequence[Path]) -> ModelSpeaker:
     """A policy with all of its adapters merged."""
     device = "cpu" if context.params.device == "cpu" else "cuda"
     actor = ActorCritic(load_model(base, adapters)).to(device)
     generator = torch.Generator(device=device).manual_seed(context.params.seed)
-    params = context.params.evaluate
-    ppo = context.params.ppo
     return ModelSpeaker(
-        actor, load_tokenizer(base), params.temperature, ppo.max_new_tokens, generator, ppo.tokens_per_pass
+        actor,
+        load_tokenizer(base),
+        context.params.evaluate.temperature,
+        context.params.ppo.max_new_tokens,
+        generator,
+        context.params.ppo.tokens_per_pass,
     )
 
 
-def _demonstrators(context: Context) -> Speaker:
+def _demonstrators(context: Context, task: Task[Any]) -> Speaker:
     """The players that the demonstrations come from."""
-    play = task_module(context.task).demonstrator(Random(context.params.seed), context.params.dataset.carelessness)
+    play = task.demonstrator(Random(context.params.seed), context.params.dataset.carelessness)
 
     def speak(prompts: Sequence[Prompt]) -> list[Answer]:
         return [Answer(str(play(prompt))) for prompt in prompts]
@@ -150,22 +147,12 @@ def _prefix(seat: str, seats: Sequence[str]) -> str:
     return "" if seat == seats[0] else f"{seat}_"
 
 
-def _own_figures(context: Context, episodes: Sequence[Episode], seat: str) -> dict[str, Any]:
-    """What the task itself reports of its main seat, if it does."""
-    module = task_module(context.task)
-    if not hasattr(module, "report"):
-        return {}
-    played = [episode for episode in episodes if episode.seat == seat]
+def _own_figures(context: Context, task: Task[Any], episodes: Sequence[Episode]) -> dict[str, float]:
+    """What the task itself reports of its main seat."""
+    played = [episode for episode in episodes if episode.seat == task.evaluation_seats[0]]
     stop = load_tokenizer(context.folder("base")).eos_token_id
     cut = [any(_is_cut(turn, stop) for trajectory in e.trajectories for turn in trajectory.turns) for e in played]
-    figures: dict[str, Any] = module.report([episode.outcome for episode in played], cut)
-    return figures
-
-
-def _comparison(context: Context, played: dict[str, list[Played]]) -> dict[str, Any]:
-    """What the task itself says of the policies beside each other, if it does."""
-    module, section = task_module(context.task), getattr(context.params, context.task)
-    return dict(module.compare(section, played)) if hasattr(module, "compare") else {}
+    return task.report([episode.outcome for episode in played], cut)
 
 
 def _played(episode: Episode) -> Played:

@@ -48,7 +48,7 @@ def run(context: Context) -> dict[str, Any]:
     difference = max(float((one - other).abs().max()) for one, other in zip(before, after, strict=True))
     if not difference <= params.tolerance:
         raise CastawayError(
-            f"merge@{context.task}: the merged logits differ by {difference:.2g}, more than merge.tolerance "
+            f"merge@{context.run}: the merged logits differ by {difference:.2g}, more than merge.tolerance "
             f"{params.tolerance:.2g}; merge in float32 or raise the tolerance"
         )
     _card(context, context.output)
@@ -65,28 +65,28 @@ def _logits(model: Any, prompts: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 
 def _card(context: Context, folder: Path) -> None:
     """The model card."""
-    params = context.params
+    model, dtype = context.params.base.model, context.params.merge.dtype
     text = f"""---
 library_name: transformers
-base_model: {params.base.model}
+base_model: {model}
 tags: [castaway, reinforcement-learning, ppo, text-agent]
 ---
 
-# Castaway: {context.task}
+# Castaway: {context.run}
 
-A policy for the task `{context.task}`, trained from `{params.base.model}` by supervised fine-tuning on scripted play,
+A policy for the run `{context.run}`, trained from `{model}` by supervised fine-tuning on scripted play,
 PPO with a teacher's process penalties and a reward model, and supervised correction of its own mistakes. Its adapters
-are merged into the weights, in {params.merge.dtype}.
+are merged into the weights, in {dtype}.
 
 It answers a prompt of the environment with `REASONING:` and `ACTION:` lines and stops at its stop token.
 
 ```python
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-model = AutoModelForCausalLM.from_pretrained("data/{context.task}/merge")
-tokenizer = AutoTokenizer.from_pretrained("data/{context.task}/merge")
+model = AutoModelForCausalLM.from_pretrained("data/{context.run}/merge")
+tokenizer = AutoTokenizer.from_pretrained("data/{context.run}/merge")
 ```
 
-How well it plays is in `data/{context.task}/metrics/evaluate.json`, under `final`.
+How well it plays is in `data/{context.run}/metrics/evaluate.json`, under `final`.
 """
     (folder / "README.md").write_text(text, "utf-8")

@@ -9,16 +9,15 @@ can be switched off. A killed run goes on from its newest checkpoint.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from dataclasses import replace
 from statistics import mean
 from typing import Any
 
 from torch import Generator
 from tqdm import tqdm
 
-from castaway.config.params import Params
 from castaway.models.policy import load_model, load_tokenizer, new_adapter
 from castaway.models.reward import RewardScorer
 from castaway.models.training import seed_everything
@@ -32,19 +31,18 @@ from castaway.rl.speaker import Sampler
 from castaway.rl.tasks import TaskSource
 from castaway.serving.server import running
 from castaway.serving.vllm import Serving
-from castaway.tasks.registry import make_environment, task_module
+from castaway.tasks.registry import task_of
+from castaway.tasks.task import Task
 from castaway.teacher.base import Teacher, TeacherOutage
 from castaway.teacher.choice import chosen_teacher
-from stages.context import Context
+from stages.context import Context, log_nothing, trace_nothing
 
 
 def run(context: Context) -> dict[str, Any]:
     """Train the policy by PPO."""
-    names = ("seed", "threads", "device", "ppo", "teacher", context.task)
-    sections = {name: getattr(context.params, name) for name in names}
-    with together(
-        context.params.ppo.processes, _follow, (context.root, context.task, context.base, context.scratch, sections)
-    ):
+    # The other processes do the same, and leave nothing: the first one reports for all.
+    silent = replace(context, log=log_nothing, observe=log_nothing, trace=trace_nothing)
+    with together(context.params.ppo.processes, _follow, (silent,)):
         trainer, history = _train(context)
     trainer.actor.save(context.output)
     write_corrections(context.output / "corrections.jsonl", trainer.corrections)
@@ -59,22 +57,17 @@ def run(context: Context) -> dict[str, Any]:
     }
 
 
-def _follow(root: Path, task: str, base: str, scratch: Path, sections: dict[str, Any]) -> None:
-    """What the other processes do: the same, and leave nothing."""
-    params = Params.model_construct(**sections)
-    _train(Context(root, params, task, base, "ppo", _nothing, scratch, _nothing, lambda *_: None))
-
-
-def _nothing(step: int, values: Mapping[str, float]) -> None:
-    """The first process reports for all."""
+def _follow(context: Context) -> None:
+    """What the other processes do."""
+    _train(context)
 
 
 def _train(context: Context) -> tuple[PpoTrainer, list[dict[str, float]]]:
     """All steps, from the newest checkpoint on."""
-    rules = make_environment(context.params, context.task).rules
-    choice = chosen_teacher(context.params.teacher, context.task, rules, context.verdicts, context.trace)
+    task = task_of(context.params, context.run)
+    choice = chosen_teacher(context.params.teacher, task.name, task.make().rules, context.verdicts, context.trace)
     with choice as teacher, _served(context) as served:
-        trainer = _trainer(context, teacher, served)
+        trainer = _trainer(context, task, teacher, served)
         history = _resume(context, trainer)
         _steps(context, trainer, teacher, history)
     return trainer, history
@@ -106,7 +99,7 @@ def _served(context: Context) -> Iterator[Callable[[ActorCritic, Generator], Sam
 
 
 def _trainer(
-    context: Context, teacher: Teacher, served: Callable[[ActorCritic, Generator], Sampler] | None
+    context: Context, task: Task[Any], teacher: Teacher, served: Callable[[ActorCritic, Generator], Sampler] | None
 ) -> PpoTrainer:
     """The SFT policy under a fresh adapter, with its teacher and its reward model."""
     seed_everything(context.params.seed, context.params.threads)
@@ -116,22 +109,23 @@ def _trainer(
     return PpoTrainer(
         ActorCritic(new_adapter(load_model(base, [sft]), context.params.ppo.lora)).to(device),
         tokenizer,
-        make=lambda: make_environment(context.params, context.task),
+        make=task.make,
         teacher=teacher,
         scorer=RewardScorer.load(context.folder("reward_model"), base, [sft], tokenizer),
         params=context.params.ppo,
         seed=context.params.seed,
-        source=_source(context),
+        source=_source(context, task),
         served=served,
-        curves=getattr(task_module(context.task), "CURVES", ()),
+        curves=task.curves,
     )
 
 
-def _source(context: Context) -> TaskSource:
+def _source(context: Context, task: Task[Any]) -> TaskSource:
     """The task's curriculum, and failures that come back."""
-    module, params = task_module(context.task), context.params
-    stages, main_seat = module.curriculum(params), module.EVALUATION_SEATS[0]
-    return TaskSource(stages, params.ppo.replay, params.seed, main_seat, module.kind_of, params.ppo.curriculum)
+    params, stages = context.params.ppo, task.curriculum(context.params.ppo.episodes_per_step)
+    return TaskSource(
+        stages, params.replay, context.params.seed, task.evaluation_seats[0], task.kind_of, params.curriculum
+    )
 
 
 def _resume(context: Context, trainer: PpoTrainer) -> list[dict[str, float]]:

@@ -24,7 +24,8 @@ from castaway.metrics.ranking import accuracy_by_group, calibration, rank_correl
 from castaway.models.policy import load_tokenizer, lora_config, save_adapter
 from castaway.models.reward import RewardScorer, Scale, sequence_classifier
 from castaway.models.training import CurveCallback, seed_everything, trainer_settings
-from castaway.tasks.registry import task_module
+from castaway.tasks.registry import task_of
+from castaway.tasks.task import Task
 from stages.context import Context
 
 
@@ -75,20 +76,20 @@ def run(context: Context) -> dict[str, Any]:
         "prompt_only_accuracy": round(prompt_only_accuracy(pairs, held_out, context.params.seed), 6),
         "held_out_pairs": len(held_out),
         **calibration(margins),
-        **_own_figures(context.task, held_out, scores, margins),
+        **_own_figures(task_of(context.params, context.run), held_out, scores, margins),
     }
 
 
 def _own_figures(
-    task: str, held_out: Sequence[Pair], scores: Sequence[float], margins: Sequence[float]
+    task: Task[Any], held_out: Sequence[Pair], scores: Sequence[float], margins: Sequence[float]
 ) -> dict[str, Any]:
     """What can be told by a task that knows more of its pairs than which answer is to be preferred."""
-    module, figures = task_module(task), dict[str, Any]()
-    if hasattr(module, "fits"):
-        answers = [(pair.messages, answer) for pair in held_out for answer in (pair.chosen, pair.rejected)]
-        figures["spearman_with_fit"] = round(rank_correlation(scores, module.fits(answers)), 6)
-    if hasattr(module, "pair_group"):
-        groups = [module.pair_group(pair.messages, pair.chosen, pair.rejected) for pair in held_out]
+    figures: dict[str, Any] = {}
+    fits = task.fits([(pair.messages, answer) for pair in held_out for answer in (pair.chosen, pair.rejected)])
+    if fits is not None:
+        figures["spearman_with_fit"] = round(rank_correlation(scores, fits), 6)
+    groups = [task.pair_groups(pair.messages, pair.chosen, pair.rejected) for pair in held_out]
+    if any(groups):
         figures["accuracy_by"] = accuracy_by_group([margin > 0 for margin in margins], groups)
     return figures
 

@@ -6,7 +6,10 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from ruamel.yaml import YAML
 
@@ -18,18 +21,16 @@ BASES = ["base@games", "base@answers"]
 STAGES = ["dataset", "sft", "reward_model", "ppo", "correction_sft", "evaluate", "merge"]
 
 
-def games_text(episodes: str) -> str:
-    """What the base model `games` reads, with so many episodes by task."""
-    return f"{{episodes: {episodes}, imagined: 0.4, whole_words: false, attention: drawn}}"
-
-
-SMALL = {
+SMALL: dict[str, object] = {
     "threads": 1,
     "base.hidden_size": 32,
     "base.layers": 1,
     "base.heads": 2,
-    "bases.games": games_text("{marooned: 3, openspiel: 3}"),
-    "bases.answers": "{episodes: {strictbot: 3}, imagined: 0.7, whole_words: true, attention: drawn}",
+    "bases.games.text.marooned.episodes": 3,
+    "bases.games.text.openspiel.episodes": 3,
+    "bases.games.attention": "drawn",
+    "bases.answers.text.strictbot.episodes": 3,
+    "bases.answers.attention": "drawn",
     "dataset.episodes": 4,
     "dataset.demonstrations": 48,
     "dataset.pairs": 64,
@@ -41,16 +42,11 @@ SMALL = {
     "ppo.checkpoint_interval": 1,
     "correction_sft.limit": 32,
     "evaluate.episodes": 4,
-    "evaluate.traitor_episodes": 2,
+    "evaluate.further_episodes": 2,
     "evaluate.replays": 1,
 }
-OVERRIDES = """\
-overrides:
-  marooned: {dataset: {}, sft: {}, reward_model: {}, ppo: {}, correction_sft: {}, evaluate: {}}
-  openspiel: {dataset: {episodes: 40}, sft: {}, reward_model: {}, ppo: {}, correction_sft: {}, evaluate: {}}
-  strictbot: {dataset: {}, sft: {}, reward_model: {}, ppo: {}, correction_sft: {}, evaluate: {}}
-"""
-"""In the place of the shipped ones, which are as large as the tasks need."""
+RUN_SECTIONS = ("dataset", "sft", "reward_model", "ppo", "correction_sft", "evaluate", "merge")
+"""What the shipped runs set differently is as large as the tasks need; here they set next to nothing."""
 
 
 def make_clone(root: Path) -> None:
@@ -66,29 +62,38 @@ def make_clone(root: Path) -> None:
             continue
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes((ROOT / name).read_bytes())
+    with edited(root / "params.yaml") as params:
+        for block in params["tasks"].values():
+            for section in RUN_SECTIONS:
+                block.pop(section, None)
+        params["tasks"]["openspiel"]["dataset"] = {"episodes": 40}
     set_params(root, SMALL)
-    path = root / "params.yaml"
-    path.write_text(path.read_text("utf-8").partition("overrides:")[0] + OVERRIDES, "utf-8")
     run(root, "git", "init", "-q")
     run(root, "git", "add", "-A")
     run(root, "git", "commit", "-qm", "Miniature")
 
 
-def set_params(root: Path, values: dict[str, object]) -> None:
-    """Change leaves of params.yaml in place, as a person with an editor would."""
-    lines = (root / "params.yaml").read_text("utf-8").split("\n")
-    for key, value in values.items():
-        *sections, leaf = key.split(".")
-        section = ""
-        for number, line in enumerate(lines):
-            if re.match(r"[a-z_]+:", line):
-                section = line.split(":")[0]
-            if re.match(rf"{'  ' * len(sections)}{leaf}: ", line) and (not sections or section == sections[0]):
-                lines[number] = f"{'  ' * len(sections)}{leaf}: {value}"
-                break
-        else:
-            raise KeyError(key)
-    (root / "params.yaml").write_text("\n".join(lines), "utf-8")
+@contextmanager
+def edited(path: Path) -> Iterator[Any]:
+    """A YAML file as it can be changed, written back at the end, comments and anchors included."""
+    yaml = YAML()
+    yaml.width = 4096
+    content = yaml.load(path.read_text("utf-8"))
+    yield content
+    with path.open("w", encoding="utf-8") as file:
+        yaml.dump(content, file)
+
+
+def set_params(root: Path, values: Mapping[str, object]) -> None:
+    """Change keys of params.yaml that are there."""
+    with edited(root / "params.yaml") as params:
+        for key, value in values.items():
+            *sections, leaf = key.split(".")
+            section = params
+            for name in sections:
+                section = section[name]
+            assert leaf in section, key
+            section[leaf] = value
 
 
 def environment() -> dict[str, str]:

@@ -16,6 +16,7 @@ import typer
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
+from castaway.cli.task import app as task
 from castaway.cli.teacher import app as teacher
 from castaway.errors import CastawayError
 
@@ -49,6 +50,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.add_typer(task, name="task")
 app.add_typer(teacher, name="teacher")
 
 
@@ -62,9 +64,9 @@ def start(context: typer.Context) -> None:
 @app.command()
 def params(path: Annotated[Path, typer.Argument(help="The file to check.")] = Path("params.yaml")) -> None:
     """Check params.yaml: print OK, or the mistake in one line."""
-    from castaway.config.params import load_params
+    from castaway.tasks.registry import read_params
 
-    load_params(path)
+    read_params(path)
     typer.echo("OK")
 
 
@@ -72,27 +74,30 @@ def params(path: Annotated[Path, typer.Argument(help="The file to check.")] = Pa
 def results(
     root: Annotated[Path, typer.Option(help="The repository.")] = Path(),
     write: Annotated[Path | None, typer.Option(help="Put them between this file's markers instead.")] = None,
+    headline: Annotated[bool, typer.Option("--headline", help="One table of three rows a run.")] = False,
 ) -> None:
-    """Print the evaluation of every task that has been built, as markdown tables."""
-    from castaway.metrics.results import task_report
-    from castaway.tasks.registry import TASKS, task_module
+    """Print the evaluation of every run that has been built, as markdown tables."""
+    from castaway.metrics.headline import headline_table
+    from castaway.metrics.results import run_report
+    from castaway.tasks.registry import read_params, task_class
 
-    folders = [root / "data" / task / "metrics" for task in TASKS]
-    built = {folder.parent.name: folder for folder in folders if (folder / "evaluate.json").is_file()}
+    params = read_params(root / "params.yaml")
+    folders = {run: root / "data" / run / "metrics" for run in params.tasks}
+    built = {run: folder for run, folder in folders.items() if (folder / "evaluate.json").is_file()}
     if not built:
-        raise CastawayError(f"there is no data/TASK/metrics/evaluate.json in {root.resolve()}; `dvc repro` builds it")
-    seats = {task: task_module(task).EVALUATION_SEATS[0] for task in built}
-    show(
-        "\n\n".join(f"### {task}\n\n{task_report(folder, seats[task])}" for task, folder in built.items()),
-        "results",
-        write,
-    )
+        raise CastawayError(f"there is no data/RUN/metrics/evaluate.json in {root.resolve()}; `dvc repro` builds it")
+    if headline:
+        show(headline_table(built), "headline", write)
+        return
+    seats = {run: task_class(params.tasks[run].task).evaluation_seats[0] for run in built}
+    reports = [f"### {run}\n\n{run_report(folder, seats[run])}" for run, folder in built.items()]
+    show("\n\n".join(reports), "results", write)
 
 
 @app.command()
 def chat(
-    model: Annotated[Path | None, typer.Argument(help="A model's folder; data/TASK/merge if none is named.")] = None,
-    task: Annotated[str, typer.Option(help="Ask as this task does; what is known may stand after a |.")] = "",
+    model: Annotated[Path | None, typer.Argument(help="A model's folder; data/RUN/merge if none is named.")] = None,
+    run: Annotated[str, typer.Option(help="Ask as this run's task does; what is known may stand after a |.")] = "",
     score: Annotated[bool, typer.Option("--score", help="Show the reward model's score, and the level.")] = False,
     temperature: Annotated[float, typer.Option(min=0.0, help="0 takes the likeliest token each time.")] = 0.7,
     max_new_tokens: Annotated[int, typer.Option(min=1, help="The longest answer.")] = 64,
@@ -100,30 +105,35 @@ def chat(
     root: Annotated[Path, typer.Option(help="The repository, for the task's models.")] = Path(),
 ) -> None:
     """Talk to a trained model, a line a turn: /new forgets, /quit leaves."""
-    from castaway.tasks.registry import TASKS, task_module
+    from castaway.tasks.registry import read_params
+    from castaway.tools.view import view_of
 
-    if not task and (score or model is None):
-        raise CastawayError("name a model's folder or a --task; --score needs a --task")
-    if task and not (task in TASKS and hasattr(task_module(task), "chat_messages")):
-        talkative = [name for name in TASKS if hasattr(task_module(name), "chat_messages")]
-        raise CastawayError(f"--task is {task!r}, expected one of {', '.join(talkative)}")
+    if not run and (score or model is None):
+        raise CastawayError("name a model's folder or a --run; --score needs a --run")
+    runs = read_params(root / "params.yaml").tasks if run else {}
+    views = {name: view_of(one.task) for name, one in runs.items()}
+    talkative = {name: view for name, view in views.items() if view.chat_messages("hello") is not None}
+    if run and run not in talkative:
+        raise CastawayError(f"--run is {run!r}, expected a run that one can talk to: {', '.join(talkative) or 'none'}")
 
-    folder = model or root / "data" / task / "merge"
+    folder = model or root / "data" / run / "merge"
     if not (folder / "config.json").is_file():
-        raise CastawayError(f"{folder} holds no model (config.json is missing); `dvc repro` builds data/TASK/merge")
+        raise CastawayError(f"{folder} holds no model (config.json is missing); `dvc repro` builds data/RUN/merge")
 
     from castaway.models.training import seed_everything
     from castaway.tools.chat import converse, load_chat, load_scorer, plain
 
     seed_everything(seed, threads=1)
-    module = task_module(task) if task else None
-    talk = load_chat(folder, module.chat_messages if module else plain, temperature, max_new_tokens)
-    scorer = load_scorer(root, task, talk.tokenizer) if score else None
-    converse(talk, scorer, module.chat_remark if module and score else None)
+    view = talkative.get(run)
+    talk = load_chat(
+        folder, lambda line: (view and view.chat_messages(line)) or plain(line), temperature, max_new_tokens
+    )
+    scorer = load_scorer(root, run, talk.tokenizer) if score else None
+    converse(talk, scorer, view.chat_remark if view and score else None)
 
 
 @app.command()
-def episode(path: Annotated[Path, typer.Argument(help="A .jsonl file in data/TASK/evaluate/POLICY/.")]) -> None:
+def episode(path: Annotated[Path, typer.Argument(help="A .jsonl file in data/RUN/evaluate/POLICY/.")]) -> None:
     """Print a saved episode: who said what, how it was judged, and what came of it."""
     from castaway.datasets.episodes import read_episode
     from castaway.tools.transcript import episode_text
@@ -132,19 +142,8 @@ def episode(path: Annotated[Path, typer.Argument(help="A .jsonl file in data/TAS
 
 
 @app.command()
-def task(task_id: Annotated[int, typer.Argument(help="An id of the task openspiel.")]) -> None:
-    """Explain a task id of the openspiel task: the game, its variant, the seat and the seeds."""
-    from castaway.envs.openspiel.ids import episode_of, explained
-
-    try:
-        typer.echo(explained(episode_of(task_id)))
-    except ValueError as error:
-        raise CastawayError(str(error)) from None
-
-
-@app.command()
 def replay(
-    path: Annotated[Path, typer.Argument(help="A .jsonl file in data/TASK/evaluate/POLICY/.")],
+    path: Annotated[Path, typer.Argument(help="A .jsonl file in data/RUN/evaluate/POLICY/.")],
     to: Annotated[Path | None, typer.Option(help="Write here instead of beside the episode.")] = None,
 ) -> None:
     """Write a saved episode of MAROONED as one HTML file, to be watched in any browser."""
@@ -175,7 +174,7 @@ def balance(
 def openenv(
     scenario: Annotated[str, typer.Option(help="A scenario of MAROONED.")] = "skiff",
     rendering: Annotated[str, typer.Option(help="What sailors are shown: full or compact.")] = "full",
-    host: Annotated[str, typer.Option(help="Where to listen; nobody is asked who he is.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Where to listen; there is no authentication.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 for any free one.")] = 8000,
     sessions: Annotated[int, typer.Option(min=1, help="Games at once at the most.")] = 256,
 ) -> None:
@@ -222,7 +221,7 @@ def rules(
 
 def show(text: str, name: str, path: Path | None) -> None:
     """Print, or write between the markers `name` of a file."""
-    from castaway.metrics.results import replace_between
+    from castaway.metrics.markdown import replace_between
 
     if path is None:
         typer.echo(text)

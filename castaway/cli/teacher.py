@@ -54,17 +54,16 @@ def serve(
 @app.command()
 def check(url: Url = None, model: Model = None, params: Config = Path("params.yaml")) -> None:
     """Ask for four verdicts, and print them beside those of the rules."""
-    from castaway.config.params import load_params
-    from castaway.metrics.results import table
-    from castaway.tasks.registry import make_environment
+    from castaway.metrics.markdown import table
+    from castaway.tasks.registry import read_params, task_of
     from castaway.tasks.reply import parse_reply
     from castaway.teacher.chat_client import Endpoint
     from castaway.teacher.inspection import smoke_attempts
     from castaway.teacher.rules import RulesTeacher
     from castaway.teacher.served import Conduct, ServedTeacher
 
-    chosen = load_params(params)
-    environment = make_environment(chosen, "marooned")
+    chosen = read_params(params)
+    environment = task_of(chosen, "marooned").make()
     attempts = smoke_attempts(environment)
     endpoint = Endpoint(url or chosen.teacher.url, model or chosen.teacher.model, secret())
     teacher = ServedTeacher("marooned", environment.rules, endpoint, Conduct())
@@ -89,15 +88,14 @@ def bench(
     levels: Annotated[list[int] | None, typer.Option("--level", min=1, help="Questions open at one time.")] = None,
 ) -> None:
     """Measure answers a second and how long one takes, by how many are asked for at one time."""
-    from castaway.config.params import load_params
-    from castaway.metrics.results import table
-    from castaway.tasks.registry import make_environment
+    from castaway.metrics.markdown import table
+    from castaway.tasks.registry import read_params, task_of
     from castaway.teacher.chat_client import Endpoint
     from castaway.teacher.inspection import measure_speed
 
-    chosen = load_params(params)
+    chosen = read_params(params)
     endpoint = Endpoint(url or chosen.teacher.url, model or chosen.teacher.model, secret())
-    found = measure_speed(make_environment(chosen, "marooned"), endpoint, levels or [1, 16, 64], questions)
+    found = measure_speed(task_of(chosen, "marooned").make(), endpoint, levels or [1, 16, 64], questions)
     rows = [
         [
             str(speed.concurrency),

@@ -1,23 +1,39 @@
 """Every knob of the pipeline, typed: the only place that reads `params.yaml`.
 
-One frozen model per section, named as the stage that it drives. A key that is unknown, missing or wrong stops
-the run before anything is built, in one line that names the key, the value and what was expected.
+One frozen model per section. A stage is driven by the section of its name (`StageSection`); a run of a task may set
+keys of such a section differently, in its own block under `tasks`. A key that is unknown, missing or wrong stops
+everything before anything is built, in one line that names the key, the value and what was expected.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, SerializeAsAny, ValidationError, model_validator
 
-from castaway.config.mistakes import explain
-from castaway.config.section import Fraction, NaturalNumber, NonNegative, Positive, PositiveInteger, Section
-from castaway.config.task_params import MaroonedParams, OpenSpielParams, StrictbotParams
+from castaway.config.mistakes import Location, explain
+from castaway.config.section import (
+    Fraction,
+    NaturalNumber,
+    NonNegative,
+    Positive,
+    PositiveInteger,
+    Section,
+    StageSection,
+)
 from castaway.config.yaml_file import read_yaml
 from castaway.errors import CastawayError
 
-TaskName = Literal["marooned", "openspiel", "strictbot"]
+GameModel = Callable[[str], type[Section]]
+"""From the name of a task to the model of its own section of the parameters.
+
+It raises CastawayError where there is no such task.
+"""
+
+Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+"""Of a run or of a base model: a folder under `data/`."""
 
 
 class LoraParams(Section):
@@ -63,13 +79,22 @@ class BaseParams(Section):
         return self
 
 
+class TextParams(Section):
+    """Text of one task for pretraining: scripted episodes of its game."""
+
+    episodes: PositiveInteger
+    """Scripted episodes that are read."""
+    game: SerializeAsAny[Section]
+    """The task's own section: the same, if the base model is to know what it will be trained in."""
+
+
 class BaseTextParams(Section):
     """What is one base model's own: the text that it is pretrained on, and how it sees words."""
 
-    episodes: Annotated[dict[TaskName, PositiveInteger], Field(min_length=1)]
-    """Scripted episodes of each task."""
-    imagined: Fraction
-    """Share of the situations in that text that are made up, in tasks that can make some up."""
+    text: Annotated[dict[str, TextParams], Field(min_length=1)]
+    """What it reads, by task."""
+    synthetic_share: Fraction
+    """Share of the situations in that text that nobody played, in tasks that can make some up."""
     whole_words: bool
     """Whether every word that the tasks name is a token of its own, on top of `base.vocabulary`."""
     attention: Literal["drawn", "copying"]
@@ -103,7 +128,7 @@ class TeacherParams(Section):
     """The longest answer."""
 
 
-class DatasetParams(Section):
+class DatasetParams(StageSection):
     """Scripted play: demonstrations, preference pairs, and the split of the task ids."""
 
     episodes: PositiveInteger
@@ -120,14 +145,14 @@ class DatasetParams(Section):
     """Share of the training pairs whose actions begin with the same word, and differ in the details."""
     carelessness: Fraction
     """Share of an ordinary sailor's turns in which it does something aimless."""
-    imagined: Fraction
-    """Share of the training pairs' situations that are made up, in tasks that make up both."""
+    synthetic_share: Fraction
+    """Share of the training pairs' situations that nobody played, in tasks that make such situations and pairs."""
     written: NaturalNumber
     """Situations that a served teacher (`teacher.kind: openai`) writes, with their answers, in tasks that ask for some;
     scripted play gives the rest of the demonstrations and pairs."""
 
 
-class SftParams(Section):
+class SftParams(StageSection):
     """Supervised fine-tuning on the demonstrations."""
 
     epochs: Positive
@@ -136,7 +161,7 @@ class SftParams(Section):
     lora: LoraParams
 
 
-class RewardModelParams(Section):
+class RewardModelParams(StageSection):
     """The reward model: a scalar head trained on preference pairs (Bradley-Terry)."""
 
     epochs: Positive
@@ -165,7 +190,7 @@ class SelfPlayParams(Section):
     """Steps after which the student's policy of that moment joins them."""
 
 
-class PpoParams(Section):
+class PpoParams(StageSection):
     """PPO on whole episodes, with a correction-SFT pass now and then."""
 
     steps: PositiveInteger
@@ -190,8 +215,6 @@ class PpoParams(Section):
     """Whether stages follow one another, as their episodes go; else each episode's is drawn by lot."""
     self_play: SelfPlayParams
     """Who plays the others where a stage names the opponent `self`."""
-    traitor_share: Fraction
-    """Share of the episodes in which the policy plays the traitor against a scripted crew."""
     epochs: PositiveInteger
     """Passes over a round's turns."""
     minibatch_turns: PositiveInteger
@@ -257,7 +280,7 @@ class PpoParams(Section):
         return self
 
 
-class CorrectionSftParams(Section):
+class CorrectionSftParams(StageSection):
     """SFT on what the student got wrong during PPO."""
 
     epochs: Positive
@@ -267,11 +290,12 @@ class CorrectionSftParams(Section):
     """At most so many of the newest corrections are used."""
 
 
-class EvaluateParams(Section):
+class EvaluateParams(StageSection):
     """Play on held-out ids, without a teacher."""
 
     episodes: PositiveInteger
-    traitor_episodes: PositiveInteger
+    further_episodes: PositiveInteger
+    """Episodes of each seat beside the task's main one."""
     temperature: Positive
     best_of: PositiveInteger
     """Replies of which the reward model chooses one, in a second evaluation of each policy; 1 leaves it out."""
@@ -279,7 +303,7 @@ class EvaluateParams(Section):
     """Whole episodes saved per policy."""
 
 
-class MergeParams(Section):
+class MergeParams(StageSection):
     """The final weights as plain transformers files."""
 
     dtype: Literal["float32", "bfloat16"]
@@ -287,41 +311,32 @@ class MergeParams(Section):
     """Largest allowed difference of the logits before and after merging."""
 
 
-class StageOverrides(Section):
-    """Keys of the stages' sections that one task sets differently."""
+class RunParams(Section):
+    """A run of a task: which task, from which base model, its game, and what it sets differently."""
 
-    dataset: dict[str, Any]
-    sft: dict[str, Any]
-    reward_model: dict[str, Any]
-    ppo: dict[str, Any]
-    correction_sft: dict[str, Any]
-    evaluate: dict[str, Any]
-
-
-class Overrides(Section):
-    """What each task sets differently."""
-
-    marooned: StageOverrides
-    openspiel: StageOverrides
-    strictbot: StageOverrides
+    task: str
+    """The task's name, as its entry point has it."""
+    base: str
+    """The base model that the run starts from, one of `bases`."""
+    game: SerializeAsAny[Section]
+    """The task's own section."""
+    overrides: dict[str, dict[str, Any]]
+    """Keys of stages' sections that this run sets differently; in the file they stand beside `game`, by stage."""
 
 
 class Params(Section):
     """The whole of `params.yaml`."""
 
-    tasks: Annotated[dict[TaskName, str], Field(min_length=1)]
-    """What `dvc repro` builds, and the base model, one of `bases`, that each task starts from."""
+    tasks: Annotated[dict[Name, RunParams], Field(min_length=1)]
+    """The runs that `dvc repro` builds, by name; several may be of one task."""
     seed: NaturalNumber
     device: Literal["cpu", "cuda", "mi300x"]
     """The kind of device that the GPU stages are pinned to."""
     threads: PositiveInteger
     """Torch threads; results are reproducible to the byte for a given number."""
-    bases: Annotated[dict[str, BaseTextParams], Field(min_length=1)]
+    bases: Annotated[dict[Name, BaseTextParams], Field(min_length=1)]
     """The base models by name."""
     base: BaseParams
-    marooned: MaroonedParams
-    openspiel: OpenSpielParams
-    strictbot: StrictbotParams
     teacher: TeacherParams
     dataset: DatasetParams
     sft: SftParams
@@ -330,33 +345,42 @@ class Params(Section):
     correction_sft: CorrectionSftParams
     evaluate: EvaluateParams
     merge: MergeParams
-    overrides: Overrides
 
     @model_validator(mode="after")
-    def _text_of_every_task(self) -> Params:
-        for task, base in self.tasks.items():
-            if base not in self.bases:
-                raise ValueError(f"tasks.{task} is {base!r}, expected one of bases: {', '.join(self.bases)}")
-            if task not in self.bases[base].episodes:
-                raise ValueError(
-                    f"bases.{base}.episodes.{task} is missing, expected a whole number, for {task} starts there"
-                )
+    def _known_bases(self) -> Params:
+        for name, run in self.tasks.items():
+            if run.base not in self.bases:
+                raise ValueError(f"tasks.{name}.base is {run.base!r}, expected one of bases: {', '.join(self.bases)}")
+            if name in self.bases:
+                raise ValueError(f"tasks.{name} has the name of a base model, expected another: both are folders")
         return self
 
-    def base_of(self, task: str) -> str:
-        """The name of the base model that a task starts from."""
-        return {str(name): base for name, base in self.tasks.items()}[task]
+    def for_run(self, name: str) -> Params:
+        """The parameters with what a run sets differently in its place; the same where there is no such run."""
+        run = self.tasks.get(name)
+        changed = run.overrides if run else {}
+        return self.model_copy(update={section: self._changed(section, keys) for section, keys in changed.items()})
 
-    def for_task(self, task: str) -> Params:
-        """The parameters with what the task sets differently in its place; the same where there is no task."""
-        content = self.model_dump()
-        for name, changed in content["overrides"].get(task, {}).items():
-            content[name] |= changed
-        return Params.model_validate(content)
+    def _changed(self, section: str, keys: Mapping[str, Any]) -> Section:
+        """A stage's section with other values for some keys; a key that is a section itself is replaced as a whole."""
+        shipped: Section = getattr(self, section)
+        return type(shipped).model_validate({**shipped.model_dump(), **keys})
 
 
-def load_params(path: Path) -> Params:
+STAGE_SECTIONS = tuple(
+    name
+    for name, field in Params.model_fields.items()
+    if isinstance(field.annotation, type) and issubclass(field.annotation, StageSection)
+)
+"""The sections of which a run may set keys differently."""
+
+
+def load_params(path: Path, game_model: GameModel) -> Params:
     """Read and check a `params.yaml`.
+
+    Args:
+        path: the file.
+        game_model: gives the model of a task's own section, see `castaway.tasks.registry`.
 
     Raises:
         CastawayError: with one line that names the file and, where there is one, the key and its value.
@@ -367,12 +391,54 @@ def load_params(path: Path) -> Params:
     if not isinstance(content, dict):
         raise CastawayError(f"{path.name} holds a {type(content).__name__}, expected a mapping of sections")
     try:
-        params = Params.model_validate(content)
-    except ValidationError as error:
-        raise CastawayError(f"{path.name}: {explain(Params, error)}") from None
-    for task in Overrides.model_fields:
-        try:
-            params.for_task(task)
-        except ValidationError as error:
-            raise CastawayError(f"{path.name}: with overrides.{task}, {explain(Params, error)}") from None
+        params = _validated(Params, _with_games(content, game_model), ())
+        for name, run in params.tasks.items():
+            for section, keys in run.overrides.items():
+                model = type(getattr(params, section))
+                _validated(model, {**getattr(params, section).model_dump(), **keys}, ("tasks", name, section))
+    except CastawayError as error:
+        raise CastawayError(f"{path.name}: {error}") from None
     return params
+
+
+def _with_games(content: Mapping[str, Any], game_model: GameModel) -> dict[str, Any]:
+    """The content with every game checked by its task's own model, and what a run sets differently in one mapping."""
+    checked = dict(content)
+    if isinstance(runs := content.get("tasks"), dict):
+        checked["tasks"] = {name: _run(run, game_model, ("tasks", name)) for name, run in runs.items()}
+    if isinstance(bases := content.get("bases"), dict):
+        checked["bases"] = {name: _base(base, game_model, ("bases", name)) for name, base in bases.items()}
+    return checked
+
+
+def _run(run: Any, game_model: GameModel, place: Location) -> Any:
+    if not isinstance(run, dict):
+        return run
+    overrides = {key: run[key] for key in STAGE_SECTIONS if key in run}
+    own = {key: value for key, value in run.items() if key not in overrides}
+    return {**_with_game(own, own.get("task"), game_model, place), "overrides": overrides}
+
+
+def _base(base: Any, game_model: GameModel, place: Location) -> Any:
+    if not (isinstance(base, dict) and isinstance(base.get("text"), dict)):
+        return base
+    texts = {task: _with_game(text, task, game_model, (*place, "text", task)) for task, text in base["text"].items()}
+    return {**base, "text": texts}
+
+
+def _with_game(block: Any, task: Any, game_model: GameModel, place: Location) -> Any:
+    """A block whose `game` is read by the model of its task."""
+    if not (isinstance(block, dict) and isinstance(task, str) and "game" in block):
+        return block
+    try:
+        model = game_model(task)
+    except CastawayError as error:
+        raise CastawayError(f"{'.'.join(map(str, place))}: {error}") from None
+    return {**block, "game": _validated(model, block["game"], (*place, "game"))}
+
+
+def _validated(model: type[Section], content: Any, place: Location) -> Any:
+    try:
+        return model.model_validate(content)
+    except ValidationError as error:
+        raise CastawayError(explain(model, error, place)) from None

@@ -17,3 +17,7 @@ class Section(BaseModel):
     """A section of `params.yaml`: immutable, and strict about unknown keys and types."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class StageSection(Section):
+    """A section that drives the stage of its name; a run of a task may set keys of it differently."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
-from castaway.config.params import BaseTextParams, Params
-from castaway.tasks.environment import Message, block_of, ids_in_a_row
-from castaway.tasks.registry import make_environment, task_module
+from castaway.config.params import BaseParams, BaseTextParams
+from castaway.tasks.environment import Message, Prompt, block_of, ids_in_a_row
+from castaway.tasks.registry import load_task
+from castaway.tasks.task import Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,41 +21,43 @@ class Document:
     answers: tuple[str, ...]
 
 
-def scripted_documents(params: Params, text: BaseTextParams) -> list[Document]:
-    """Whole scripted episodes of the text's tasks, a share of whose answers slip."""
-    return [document for task, count in text.episodes.items() for document in _documents(params, text, task, count)]
+def scripted_documents(params: BaseParams, text: BaseTextParams, seed: int) -> list[Document]:
+    """Whole scripted episodes of the text's tasks, a share of whose answers break the format."""
+    return [
+        document
+        for name, own in text.text.items()
+        for document in _documents(params, text.synthetic_share, load_task(name, own.game), own.episodes, seed)
+    ]
 
 
 def task_words(text: BaseTextParams) -> list[str]:
     """The words that the text's tasks name, each once."""
-    modules = [task_module(task) for task in text.episodes]
-    return sorted({word for module in modules if hasattr(module, "vocabulary") for word in module.vocabulary()})
+    tasks = [load_task(name, own.game) for name, own in text.text.items()]
+    return sorted({word for task in tasks for word in task.vocabulary()})
 
 
-def _documents(params: Params, text: BaseTextParams, task: str, count: int) -> list[Document]:
-    module = task_module(task)
-    environment = make_environment(params, task)
-    imagine = getattr(module, "imagine", None)
-    documents = []
-    played = module.training_ids(getattr(params, task))
+def _documents(
+    params: BaseParams, synthetic_share: float, task: Task[Any], episodes: int, seed: int
+) -> Iterator[Document]:
+    """The turns of scripted episodes; a share of the situations is synthetic, where the task makes some."""
+    environment = task.make()
     # Below those that the dataset stage plays.
-    for task_id in ids_in_a_row(played, block_of(params.seed), count):
+    for task_id in ids_in_a_row(task.training_ids(), block_of(seed), episodes):
         random = Random(task_id)
-        environment.reset(task_id, module.SCRIPTED_SEAT)
-        play = module.demonstrator(random, params.base.carelessness)
+        environment.reset(task_id, task.scripted_seat)
+        play = task.demonstrator(random, params.carelessness)
         while not environment.done:
             actions = {}
             for prompt in environment.prompts():
                 reply = play(prompt)
                 actions[prompt.agent] = reply.action
-                if imagine and random.random() < text.imagined:
-                    prompt = imagine(environment, prompt, random)
-                    reply = play(prompt)
-                answers = [reply, *module.practice(prompt.observation, random, params.base.practice)]
+                shown: Prompt = prompt
+                if task.makes_synthetic and random.random() < synthetic_share:
+                    shown = task.synthetic(environment, prompt, random)
+                    reply = play(shown)
+                answers = [reply, *task.practice(shown.observation, random, params.practice)]
                 texts = [
-                    module.slip(answer, random) if random.random() < params.base.slips else str(answer)
-                    for answer in answers
+                    task.slip(answer, random) if random.random() < params.slips else str(answer) for answer in answers
                 ]
-                documents.append(Document(prompt.messages, tuple(texts)))
+                yield Document(shown.messages, tuple(texts))
             environment.step(actions)
-    return documents

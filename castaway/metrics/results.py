@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from castaway.errors import CastawayError
+from castaway.metrics.markdown import percent, table
 
 POLICIES = ("base", "sft", "ppo", "final", "demonstrators")
 """The rows of the results, in the order in which the policies come about; then whom they learned from.
@@ -23,8 +24,8 @@ Figures = Mapping[str, Any]
 """The metrics of one policy, or of one stage."""
 
 
-def task_report(folder: Path, seat: str = "") -> str:
-    """The tables of one task, from its folder `data/TASK/metrics`.
+def run_report(folder: Path, seat: str = "") -> str:
+    """The tables of one run, from its folder `data/RUN/metrics`.
 
     Args:
         folder: holds evaluate.json, and where they exist reward_model.json and seeds/SEED.json.
@@ -33,19 +34,19 @@ def task_report(folder: Path, seat: str = "") -> str:
     Raises:
         CastawayError: a file is no JSON or lacks a figure; the line names the file.
     """
-    parts = [_of(folder / "evaluate.json", lambda evaluate: results_table(evaluate, seat))]
-    parts += _of(
+    parts = [from_file(folder / "evaluate.json", lambda evaluate: results_table(evaluate, seat))]
+    parts += from_file(
         folder / "evaluate.json", lambda evaluate: [games_table(evaluate, seat)] if "games" in evaluate else []
     )
-    parts += _of(folder / "evaluate.json", shares_table)
+    parts += from_file(folder / "evaluate.json", shares_table)
     if (folder / "reward_model.json").is_file():
-        parts.append(_of(folder / "reward_model.json", reward_model_line))
+        parts.append(from_file(folder / "reward_model.json", reward_model_line))
     paths = sorted(folder.glob("seeds/*.json"), key=lambda path: (len(path.stem), path.stem))
     if paths:
-        rows = [_of(path, seed_row) for path in paths]
+        rows = [from_file(path, seed_row) for path in paths]
         parts.append(f"The same with other seeds:\n\n{table(seed_header(seat), rows)}")
     if (folder / "ablation.json").is_file():
-        parts.append(_of(folder / "ablation.json", lambda found: ablation_table(found, seat)))
+        parts.append(from_file(folder / "ablation.json", lambda found: ablation_table(found, seat)))
     return "\n\n".join(parts)
 
 
@@ -174,44 +175,13 @@ def further_seats(figures: Figures) -> list[str]:
     return sorted(name.group(1) for name in names if name)
 
 
-def percent(value: float) -> str:
-    """A share as people read it."""
-    return f"{100 * value:.1f} %"
-
-
 def share(figures: Figures, name: str) -> str:
     """A share with its interval."""
     value, low, high = (_figure(figures, key) for key in (name, f"{name}_low", f"{name}_high"))
     return f"{percent(value)} ({100 * low:.1f} to {100 * high:.1f})"
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, figures: bool = True) -> str:
-    """A markdown table that is aligned as plain text too: first a column of text, then figures, or more text."""
-    widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
-
-    def line(cells: Sequence[str]) -> str:
-        pad = str.rjust if figures else str.ljust
-        padded = [pad(cell, width) for cell, width in zip(cells, widths, strict=True)]
-        return f"| {' | '.join([cells[0].ljust(widths[0]), *padded[1:]])} |"
-
-    rule = ["-" * widths[0], *("-" * (width - 1) + (":" if figures else "-") for width in widths[1:])]
-    return "\n".join([line(header), f"| {' | '.join(rule)} |", *(line(row) for row in rows)])
-
-
-def replace_between(text: str, name: str, content: str) -> str:
-    """`text` with `content` between `<!-- name -->` and `<!-- /name -->`, each on a line of its own.
-
-    Raises:
-        CastawayError: the markers are not there, once each and in this order.
-    """
-    start, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
-    if (text.count(start), text.count(end)) != (1, 1) or text.index(start) > text.index(end):
-        raise CastawayError(f"expected one line `{start.strip()}` and after it one line `{end}`")
-    before, after = text.partition(start)[0], text.partition(end)[2]
-    return f"{before}{start}{content}\n{end}{after}"
-
-
-def _of(path: Path, tell: Callable[[Figures], Any]) -> Any:
+def from_file(path: Path, tell: Callable[[Figures], Any]) -> Any:
     """What `tell` makes of a file of metrics; its mistakes name the file."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))

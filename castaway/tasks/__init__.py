@@ -1,1 +1,5 @@
 """The contracts: of a task, of its text environment, and of a reply; the registry and the checker."""
+
+from castaway.tasks.task import Task
+
+__all__ = ["Task"]

@@ -1,53 +1,89 @@
-"""Environments by name. The module `castaway.envs.NAME.environment` has to offer:
+"""Tasks by name: the entry points of the group `castaway.tasks`, and `params.yaml` with every game checked by its task.
 
-- `make(section)`: a `TextEnvironment` by the task's section of the parameters;
-- `expert(prompt)`: a competent player's `Reply`, and `demonstrator(random, carelessness)`: an ordinary player;
-- `AIMLESS`: a reasoning that says nothing;
-- `SCRIPTED_SEAT`: the seat whose turns scripted text and demonstrations are made of;
-- `EVALUATION_SEATS`: the seats that a policy is evaluated in, the main one first;
-- `training_ids(section)`: the training ids of what a policy is trained in;
-- `curriculum(params)`: what is played in training, as `Stage`s, easy ones first;
-- `kind_of(task_id)`: what kind of episode an id is, in a word, for figures by kind;
-- `practice(observation, random, count)` and `slip(reply, random)`: text for pretraining the tiny base model.
-
-It may offer:
-
-- `imagine(environment, prompt, random)`: a made-up situation in the place of a played one, for the same text, and for
-  preference pairs (`dataset.imagined`);
-- `vocabulary()`: words that a base model with `whole_words` has a token for, each;
-- `Commission(environment)`: what a served teacher is asked to write for training (`castaway.teacher.writer`); each text
-  read has a `prompt`, a `reply` to it, and rows of `pairs` like those of `preference_pairs`;
-- `preference_pairs(prompts, count, random)`: (messages, chosen, rejected) rows of its own for the reward model, where
-  an answer that suits another situation is not what it should learn from;
-- `pair_group(messages, chosen, rejected)`: names by which the reward model's accuracy is told apart, and
-  `fits(answers)`: how good (messages, answer) really are, which its scores are correlated with;
-- `CURVES`: those details of an outcome whose means are curves of PPO;
-- `report(outcomes, truncated)`: further figures of evaluation in the main seat;
-- `compare(section, played)`: further figures of evaluation, to be added to those of each policy by its name, and by
-  other names for themselves, from what became of the same episodes under each policy;
-- `charts(metrics)`: bar charts of the figures of evaluation, by the files' names, as groups of bars and the figure that
-  they show (`castaway.metrics.charts`);
-- `chat_messages(line)`, a prompt for what somebody typed, and `chat_remark(messages, answer)` on what was answered.
+MAROONED, OpenSpiel and STRICTBOT come in by the same door as a package from outside: `pyproject.toml` names them.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
+import difflib
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any
 
-from castaway.config.params import Params
-from castaway.tasks.environment import TextEnvironment
+from castaway.config.params import Params, load_params
+from castaway.config.section import Section
+from castaway.errors import CastawayError
+from castaway.tasks.task import Task
 
-TASKS = ("marooned", "openspiel", "strictbot")
-"""Every task there is."""
-
-
-def task_module(task: str) -> Any:
-    """The module of a task."""
-    return import_module(f"castaway.envs.{task}.environment")
+GROUP = "castaway.tasks"
+"""The group of entry points."""
 
 
-def make_environment(params: Params, task: str) -> TextEnvironment:
-    """A new environment of the task, by its section of the parameters."""
-    environment: TextEnvironment = task_module(task).make(getattr(params, task))
-    return environment
+def task_names() -> list[str]:
+    """Every task that an installed package offers."""
+    return sorted({point.name for point in entry_points(group=GROUP)})
+
+
+def entry_point(name: str) -> EntryPoint:
+    """Where the task of that name is.
+
+    Raises:
+        CastawayError: no installed package offers it, or two do.
+    """
+    found = list(dict.fromkeys(entry_points(group=GROUP, name=name)))
+    if not found:
+        close = difflib.get_close_matches(name, task_names(), n=1)
+        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(task_names()) or 'none'}"
+        raise CastawayError(f"no installed package offers the task {name!r} (entry points of {GROUP}); {hint}")
+    if len(found) > 1:
+        places = " and ".join(sorted(point.value for point in found))
+        raise CastawayError(f"the task {name!r} is offered twice, by {places}; uninstall one of the packages")
+    return found[0]
+
+
+@cache
+def task_class(name: str) -> type[Task[Any]]:
+    """The class of the task of that name.
+
+    Raises:
+        CastawayError: there is no such task, or what its entry point names is none.
+    """
+    point = entry_point(name)
+    try:
+        found = point.load()
+    except (ImportError, AttributeError) as error:
+        raise CastawayError(f"the task {name!r} cannot be imported from {point.value}: {error}") from None
+    if not (isinstance(found, type) and issubclass(found, Task)):
+        raise CastawayError(f"the task {name!r} is {point.value}, which is no subclass of castaway.tasks.Task")
+    return found
+
+
+def game_model(name: str) -> type[Section]:
+    """The model of a task's own section of the parameters."""
+    return task_class(name).game_model
+
+
+def load_task(name: str, game: Section) -> Task[Any]:
+    """The task of that name with a game section."""
+    return task_class(name)(game)
+
+
+def read_params(path: Path) -> Params:
+    """Read and check a `params.yaml`, every game by the model of its task.
+
+    Raises:
+        CastawayError: with one line that names the file, the key and its value.
+    """
+    return load_params(path, game_model)
+
+
+def task_of(params: Params, run: str) -> Task[Any]:
+    """The task of a run of `params.yaml`.
+
+    Raises:
+        CastawayError: there is no such run.
+    """
+    if run not in params.tasks:
+        raise CastawayError(f"params.yaml has no run {run!r} under tasks; it has {', '.join(params.tasks)}")
+    return load_task(params.tasks[run].task, params.tasks[run].game)

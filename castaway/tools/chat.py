@@ -17,11 +17,11 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, TextIteratorStreamer
 
-from castaway.config.params import load_params
 from castaway.errors import CastawayError
 from castaway.models.scorer import Scorer
 from castaway.models.tokens import prompt_tokens
 from castaway.tasks.environment import Message
+from castaway.tasks.registry import read_params
 from castaway.tools.transcript import clean
 
 Ask = Callable[[str], tuple[Message, ...]]
@@ -108,19 +108,19 @@ def load_chat(folder: Path, ask: Ask, temperature: float, max_new_tokens: int) -
     return Chat(model.eval(), tokenizer, ask, temperature, max_new_tokens)
 
 
-def load_scorer(root: Path, task: str, tokenizer: Any) -> Scorer:
-    """The reward model of a task that has been built.
+def load_scorer(root: Path, run: str, tokenizer: Any) -> Scorer:
+    """The reward model of a run that has been built.
 
     Raises:
         CastawayError: it has not.
     """
-    data, params = root / "data", load_params(root / "params.yaml")
-    if task not in params.tasks:
-        raise CastawayError(f"params.yaml builds no task {task}; its tasks are {', '.join(params.tasks)}")
-    base, sft, reward = data / params.base_of(task) / "base", data / task / "sft", data / task / "reward_model"
+    data, params = root / "data", read_params(root / "params.yaml")
+    if run not in params.tasks:
+        raise CastawayError(f"params.yaml has no run {run}; its runs are {', '.join(params.tasks)}")
+    base, sft, reward = data / params.tasks[run].base / "base", data / run / "sft", data / run / "reward_model"
     for folder in (base, sft, reward):
         if not folder.is_dir():
-            raise CastawayError(f"{folder} does not exist: the score needs what `dvc repro reward_model@{task}` builds")
+            raise CastawayError(f"{folder} does not exist: the score needs what `dvc repro reward_model@{run}` builds")
     from castaway.models.reward import RewardScorer  # and PEFT with it: slow to import
 
     return RewardScorer.load(reward, base, [sft], tokenizer)

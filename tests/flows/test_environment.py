@@ -7,11 +7,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from castaway.config.params import Params, load_params
+from castaway.config.params import Params
+from castaway.tasks.registry import read_params
 from flows import environment
 from flows.environment import ASLEEP, AWAKE, idle_cores, waiting
 
-SHIPPED = load_params(Path(__file__).parents[2] / "params.yaml")
+SHIPPED = read_params(Path(__file__).parents[2] / "params.yaml")
 
 
 def running(threads: int, processes: int = 1) -> Params:

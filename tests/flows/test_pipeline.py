@@ -13,8 +13,8 @@ import pytest
 import zc.lockfile
 from mlflow import MlflowClient
 
-from castaway.config.params import load_params
 from castaway.errors import CastawayError
+from castaway.tasks.registry import read_params
 from flows import pipeline, slots
 from flows.report import Outcome, Step
 from flows.stage import RECEIPT
@@ -198,7 +198,7 @@ def test_each_task_keeps_to_one_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_cores_bound_what_runs_side_by_side() -> None:
-    params = load_params(ROOT / "params.yaml")
+    params = read_params(ROOT / "params.yaml")
     cpu, gpu = (Step(device, (), device, 1.0, ()) for device in ("cpu", "cuda"))
     assert pipeline.side_by_side([cpu] * 5, params) == max(1, (os.cpu_count() or 1) // params.threads)
     assert pipeline.side_by_side([cpu, gpu, gpu], params) == 3

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from castaway.config.params import load_params
 from castaway.errors import CastawayError
+from castaway.tasks.registry import read_params
 from flows import pipeline, slots
 from tests.flows.conftest import BODY, ROOT, WAIT, WAITING, Repository, processes_are_gone
 
@@ -93,7 +93,7 @@ def test_the_driver_is_a_flow_with_a_task_for_each_stage(
     monkeypatch.setenv("PREFECT_API_URL", server)
     from prefect import get_client
 
-    params = load_params(ROOT / "params.yaml")
+    params = read_params(ROOT / "params.yaml")
     steps = [step for step in pipeline.plan(ship.root, ["last"])]
 
     def build() -> dict[str, pipeline.Outcome]:

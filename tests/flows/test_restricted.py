@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from castaway.config.params import Params, load_params
+from castaway.config.params import Params
+from castaway.tasks.registry import read_params
 from flows.restricted import RestrictedContext, UndeclaredError, restrict
 
-PARAMS = load_params(Path(__file__).parents[2] / "params.yaml")
+PARAMS = read_params(Path(__file__).parents[2] / "params.yaml")
 
 
 def test_declared_parameters_are_as_they_were() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from castaway.config.params import TeacherParams, load_params
+from castaway.config.params import TeacherParams
 from castaway.errors import CastawayError
 from flows.teacher import serving_for, what_to_serve
 from tests.miniature import ROOT, make_clone
@@ -25,7 +25,7 @@ def free_port() -> int:
 
 
 def teacher(**changes: object) -> TeacherParams:
-    chosen = load_params(ROOT / "params.yaml").teacher
+    chosen = read_params(ROOT / "params.yaml").teacher
     return TeacherParams.model_validate({**chosen.model_dump(), "kind": "openai", **changes})
 
 

@@ -198,7 +198,7 @@ def test_without_mlflow_the_stage_goes_on(
 def test_a_stage_that_fails_is_marked(
     made: Callable[[str], declared.Declared], store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from castaway.config.params import load_params
+    from castaway.tasks.registry import read_params
     from flows import stage as module
     from flows.hardware import CPU
 
@@ -209,7 +209,7 @@ def test_a_stage_that_fails_is_marked(
 
     monkeypatch.setattr(module, "stage_body", lambda root, name: sink)
     with pytest.raises(RuntimeError, match="the ship sinks"):
-        execute(stage, load_params(stage.root / "params.yaml"), CPU)
+        execute(stage, read_params(stage.root / "params.yaml"), CPU)
     (found,) = [run for run in runs(store, stage) if run.info.status == "FAILED"]
     assert found.data.tags["dvc.stage"] == "base"
 

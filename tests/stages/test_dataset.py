@@ -6,15 +6,16 @@ from typing import Any
 
 import pytest
 
-from castaway.config.params import Params, load_params
+from castaway.config.params import Params
 from castaway.datasets.scripted import read_demonstrations, read_pairs
+from castaway.tasks.registry import read_params
 from castaway.teacher.base import TeacherOutage
 from stages.context import Context
 from stages.dataset import run
 from tests.castaway.rl.small import student
 from tests.castaway.teacher.writing import serving
 
-SHIPPED = load_params(Path(__file__).parents[2] / "params.yaml")
+SHIPPED = read_params(Path(__file__).parents[2] / "params.yaml")
 COUNT = 20
 
 

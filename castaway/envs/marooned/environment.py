@@ -10,31 +10,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from random import Random
 from typing import Any
 
-from castaway.config.params import Params
-from castaway.config.task_params import MaroonedParams
 from castaway.envs.marooned import compact, full
 from castaway.envs.marooned.actions import WAIT, Action
 from castaway.envs.marooned.conduct import read
 from castaway.envs.marooned.engine import Game
-from castaway.envs.marooned.imagination import imagined
 from castaway.envs.marooned.observation import Observation
-from castaway.envs.marooned.practice import practice
 from castaway.envs.marooned.scenario import load_scenario
-from castaway.envs.marooned.scripted import AIMLESS, Careless, Saboteur, Script, Worker
-from castaway.envs.marooned.slips import slip
+from castaway.envs.marooned.scripted import Saboteur, Script, Worker
 from castaway.envs.marooned.state import Sailor
 from castaway.envs.marooned.teaching import MaroonedRules
-from castaway.tasks.environment import HELD_OUT_START, Message, Outcome, Prompt, Stage, TextEnvironment
-from castaway.tasks.reply import Reply
-
-SCRIPTED_SEAT = "all"
-EVALUATION_SEATS = ("crew", "traitor")
-"""The first is the one that `success_rate` speaks of."""
+from castaway.tasks.environment import Message, Outcome, Prompt, TextEnvironment
 
 Casting = Callable[[str, Random], Script]
 """From a role to the script that plays it when no model does."""
@@ -170,66 +160,3 @@ class MaroonedEnvironment(TextEnvironment):
     def observation(self, agent: str) -> Observation:
         """What an agent knows now."""
         return self._game.observation(agent)
-
-
-def make(params: MaroonedParams, casting: Casting = standard_casting) -> MaroonedEnvironment:
-    """The environment that the section `marooned` of the parameters describes."""
-    return MaroonedEnvironment(params.scenario, params.rendering, casting)
-
-
-def training_ids(params: MaroonedParams) -> Sequence[int]:
-    """All that are not held out."""
-    return range(HELD_OUT_START)
-
-
-def curriculum(params: Params) -> tuple[Stage, ...]:
-    """One stage: of every `ppo.episodes_per_step`, the first few are the traitor's."""
-    traitors = round(params.ppo.episodes_per_step * params.ppo.traitor_share)
-    crews = params.ppo.episodes_per_step - traitors
-    return (Stage("all", training_ids(params.marooned), ("traitor",) * traitors + ("crew",) * crews),)
-
-
-def kind_of(task_id: int) -> str:
-    """All episodes are of one kind."""
-    return "game"
-
-
-def expert(prompt: Prompt) -> Reply:
-    """What a competent player of the prompt's role answers."""
-    script: Script = Saboteur() if prompt.role == "traitor" else Worker()
-    decision = script(prompt.observation)
-    return Reply(decision.aim, str(decision.action))
-
-
-def imagine(environment: MaroonedEnvironment, prompt: Prompt, random: Random) -> Prompt:
-    """A made-up situation of the prompt's sailor."""
-    return environment.prompt_of(imagined(prompt.observation, random))
-
-
-def demonstrator(random: Random, carelessness: float) -> Callable[[Prompt], Reply]:
-    """An ordinary player: aimless in a share of its turns, whatever its role."""
-    script = Careless(random, carelessness)
-
-    def play(prompt: Prompt) -> Reply:
-        decision = script(prompt.observation)
-        return Reply(decision.aim, str(decision.action))
-
-    return play
-
-
-__all__ = [
-    "AIMLESS",
-    "EVALUATION_SEATS",
-    "SCRIPTED_SEAT",
-    "MaroonedEnvironment",
-    "curriculum",
-    "demonstrator",
-    "expert",
-    "imagine",
-    "kind_of",
-    "make",
-    "practice",
-    "slip",
-    "standard_casting",
-    "training_ids",
-]

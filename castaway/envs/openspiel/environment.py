@@ -12,31 +12,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
 from random import Random
 from typing import Any
 
-from castaway.config.params import Params
-from castaway.config.task_params import OpenSpielParams
-from castaway.envs.openspiel.comparison import CEILING, FLOOR, comparison
-from castaway.envs.openspiel.expert import best_move
 from castaway.envs.openspiel.games import largest_return, load_variant
 from castaway.envs.openspiel.ids import episode_of, task_id_of
 from castaway.envs.openspiel.menu import BY_LOT, MenuRules
 from castaway.envs.openspiel.observation import Observation, Rendering, observe
 from castaway.envs.openspiel.opponents import Opponent, make_opponent, opponent_named
-from castaway.envs.openspiel.pairs import preference_pairs
-from castaway.envs.openspiel.practice import AIMLESS, practice
 from castaway.envs.openspiel.prompting import messages
-from castaway.envs.openspiel.slips import slip
-from castaway.envs.openspiel.tables import tables_named
-from castaway.tasks.environment import SELF_PLAY, Outcome, Played, Prompt, Stage, TextEnvironment
-from castaway.tasks.reply import Reply
-
-SCRIPTED_SEAT = "random"
-EVALUATION_SEATS = ("random", "mcts-10", "mcts-50")
-"""The first is the one that `success_rate` speaks of."""
+from castaway.tasks.environment import SELF_PLAY, Outcome, Played, Prompt, TextEnvironment
 
 PLAYER = "player"
 RIVALS = ("rival 1", "rival 2", "rival 3")
@@ -176,96 +163,3 @@ class OpenSpielEnvironment(TextEnvironment):
             "returns": [float(amount) for amount in self._state.returns()],
             "done": self.done,
         }
-
-
-def make(params: OpenSpielParams) -> OpenSpielEnvironment:
-    """The environment that the section `openspiel` of the parameters describes."""
-    trained = [name for stage in params.stages.values() for name in stage.opponents]
-    return OpenSpielEnvironment(tuple(dict.fromkeys([*EVALUATION_SEATS, *trained])), params.rendering)
-
-
-def training_ids(params: OpenSpielParams) -> Sequence[int]:
-    """Those of the games of all stages.
-
-    Raises:
-        CastawayError: a stage names a game or variant that there is not.
-    """
-    return tables_named(name for stage in params.stages.values() for name in stage.games)
-
-
-def curriculum(params: Params) -> tuple[Stage, ...]:
-    """The stages of the section `openspiel`.
-
-    Raises:
-        CastawayError: a stage names a game or variant that there is not.
-    """
-    return tuple(
-        Stage(
-            name,
-            tables_named(stage.games),
-            tuple(stage.opponents),
-            stage.threshold,
-            stage.floor,
-            stage.window,
-        )
-        for name, stage in params.openspiel.stages.items()
-    )
-
-
-def kind_of(task_id: int) -> str:
-    """The game of a task id."""
-    return episode_of(task_id).played.name
-
-
-def compare(params: OpenSpielParams, played: Mapping[str, Sequence[Played]]) -> dict[str, Any]:
-    """How much of the gap between a random player and a long search each policy closes, in all and game by game."""
-    environment, others = make(params), dict[str, Sequence[Played]]()
-    for name in (FLOOR, CEILING):
-        rows = []
-        for one in next(iter(played.values())):
-            environment.reset(one.task_id, one.seat)
-            rows.append(environment.play_out(name))
-        others[name] = rows
-    return comparison({**played, **others}, EVALUATION_SEATS[0])
-
-
-def charts(metrics: Mapping[str, Any]) -> dict[str, tuple[Mapping[str, Any], str]]:
-    """How often each player has success in each game, a chart for each kind of opponents."""
-    prefixes = {seat: "" if seat == EVALUATION_SEATS[0] else f"{seat}_" for seat in EVALUATION_SEATS}
-    return {f"games_{seat}.svg": (metrics["games"], f"{prefix}success_rate") for seat, prefix in prefixes.items()}
-
-
-def expert(prompt: Prompt) -> Reply:
-    """What a competent player answers."""
-    action = str(best_move(prompt.observation) + 1)
-    return Reply(MenuRules().reason(prompt.observation, action), action)
-
-
-def demonstrator(random: Random, carelessness: float) -> Callable[[Prompt], Reply]:
-    """An ordinary player: any move will do in a share of its turns."""
-
-    def play(prompt: Prompt) -> Reply:
-        if random.random() >= carelessness:
-            return expert(prompt)
-        return Reply(AIMLESS, str(random.randrange(len(prompt.observation.moves)) + 1))
-
-    return play
-
-
-__all__ = [
-    "AIMLESS",
-    "EVALUATION_SEATS",
-    "SCRIPTED_SEAT",
-    "OpenSpielEnvironment",
-    "charts",
-    "compare",
-    "curriculum",
-    "demonstrator",
-    "expert",
-    "kind_of",
-    "make",
-    "practice",
-    "preference_pairs",
-    "slip",
-    "training_ids",
-]

@@ -9,37 +9,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from random import Random
+from collections.abc import Mapping
 from statistics import mean
 from typing import Any
 
-from castaway.config.params import Params
-from castaway.config.task_params import StrictbotParams
-from castaway.envs.strictbot import bank
-from castaway.envs.strictbot.answers import LEVELS, proper, texts, write
-from castaway.envs.strictbot.bank import MADE_UP_IDS, ORDER
-from castaway.envs.strictbot.chatting import chat_messages, chat_remark
-from castaway.envs.strictbot.commission import Commission
-from castaway.envs.strictbot.imagination import imagined, question_at
+from castaway.envs.strictbot.imagination import question_at
 from castaway.envs.strictbot.judge import produced_levels
 from castaway.envs.strictbot.observation import Observation, messages
-from castaway.envs.strictbot.pairs import fits, pair_group, preference_pairs
-from castaway.envs.strictbot.practice import practice, slip
-from castaway.envs.strictbot.question import LEVELS as DESERVED
-from castaway.envs.strictbot.report import details_of, report
+from castaway.envs.strictbot.params import StrictbotParams
+from castaway.envs.strictbot.report import details_of
 from castaway.envs.strictbot.reward import terms, weighed
 from castaway.envs.strictbot.teaching import IDLE, StrictbotRules
-from castaway.envs.strictbot.telling import question_of
-from castaway.tasks.environment import HELD_OUT_START, Outcome, Prompt, Stage, TextEnvironment
-from castaway.tasks.reply import Reply
+from castaway.tasks.environment import Outcome, Prompt, TextEnvironment
 
-AIMLESS = "a question"
-"""The reasoning of who has not looked what kind of question it is."""
-SCRIPTED_SEAT = "all"
-EVALUATION_SEATS = ("one",)
-CURVES = ("factual", "constructiveness", "toxicity", "inconsistency")
-"""The terms of the reward."""
 CLASS = 40
 """Tutors: enough for the data of a task whose episodes are long to be a matter of few episodes here as well."""
 
@@ -128,85 +110,3 @@ class StrictbotEnvironment(TextEnvironment):
                 for agent, question in self._questions.items()
             }
         }
-
-
-def make(params: StrictbotParams) -> StrictbotEnvironment:
-    """The environment that the section `strictbot` of the parameters describes."""
-    return StrictbotEnvironment(params)
-
-
-def training_ids(params: StrictbotParams) -> Sequence[int]:
-    """All that are not held out."""
-    return range(HELD_OUT_START)
-
-
-def curriculum(params: Params) -> tuple[Stage, ...]:
-    """One stage: one question at a time, half of them from the training share alone and half of them made up.
-
-    With the bank's alone, facts of other words than its own get worse while the level gets better.
-    """
-    count = len(MADE_UP_IDS)
-    return (Stage("all", range(MADE_UP_IDS.start - count, MADE_UP_IDS.stop), ("one",)),)
-
-
-def kind_of(task_id: int) -> str:
-    """The category of the question that the id stands for."""
-    return question_at(task_id, task_id).kind
-
-
-def imagine(environment: StrictbotEnvironment, prompt: Prompt, random: Random) -> Prompt:
-    """A made-up question in the place of the prompt's."""
-    return environment.prompt_of(prompt.agent, imagined(prompt.observation, random))
-
-
-def vocabulary() -> list[str]:
-    """The words of all questions, and of the answers."""
-    return [*bank.vocabulary(), *(word for text in texts() for word in text.split(" "))]
-
-
-def expert(prompt: Prompt) -> Reply:
-    """A tutor who knows the bank."""
-    question = question_of(prompt.observation.asked, prompt.observation.fact)
-    return Reply(question.kind, proper(question.level, question.fact))
-
-
-def demonstrator(random: Random, carelessness: float) -> Callable[[Prompt], Reply]:
-    """An ordinary tutor: in a share of the answers it does not look, and takes any kind, level and ending."""
-    kinds = sorted({kind for _, kind in ORDER})
-
-    def play(prompt: Prompt) -> Reply:
-        question = question_of(prompt.observation.asked, prompt.observation.fact)
-        if random.random() >= carelessness:
-            return Reply(question.kind, write(question.level, question.fact, random))
-        kind = random.choice(kinds)
-        fact = question.false if random.random() < 0.1 else question.fact
-        return Reply(kind, write(DESERVED[kind], fact, random, ending=random.random() < 0.5))
-
-    return play
-
-
-__all__ = [
-    "AIMLESS",
-    "CURVES",
-    "EVALUATION_SEATS",
-    "LEVELS",
-    "SCRIPTED_SEAT",
-    "Commission",
-    "StrictbotEnvironment",
-    "chat_messages",
-    "chat_remark",
-    "curriculum",
-    "demonstrator",
-    "expert",
-    "fits",
-    "imagine",
-    "kind_of",
-    "make",
-    "pair_group",
-    "practice",
-    "preference_pairs",
-    "report",
-    "slip",
-    "training_ids",
-    "vocabulary",
-]

@@ -19,7 +19,7 @@ from castaway.envs.marooned.engine import Game
 from castaway.envs.marooned.scenario import load_scenario
 from castaway.envs.marooned.scripted import Saboteur, Script, Typist, Waiter, Worker
 from castaway.metrics.intervals import Interval, clustered_mean, proportion
-from castaway.metrics.results import percent, table
+from castaway.metrics.markdown import percent, table
 from castaway.tools.marooned.traitors import BlindVoter, Framer, Poisoner
 
 FIRST_ID = 900_000_000

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from castaway.envs.marooned.scenario import Component, Level, Phase, Scenario, Tiers
-from castaway.metrics.results import table
+from castaway.metrics.markdown import table
 
 SCENARIOS = ("classic", "skiff")
 """Every scenario there is."""

@@ -8,7 +8,8 @@ from pathlib import Path
 from castaway.datasets.episodes import write_episode
 from castaway.envs.marooned import full
 from castaway.envs.marooned.conduct import read
-from castaway.envs.marooned.environment import MaroonedEnvironment, expert
+from castaway.envs.marooned.environment import MaroonedEnvironment
+from castaway.envs.marooned.players import expert
 from castaway.errors import CastawayError
 from castaway.rl.rollout import Answer, Speaker, play_episodes
 from castaway.tasks.environment import Prompt

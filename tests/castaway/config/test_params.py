@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from castaway.config.params import Params, load_params
+from castaway.config.params import Params
 from castaway.errors import CastawayError
+from castaway.tasks.registry import read_params
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = (ROOT / "params.yaml").read_text(encoding="utf-8")
@@ -75,7 +76,7 @@ def refusal(text: str | bytes, folder: Path) -> str:
     path = folder / "params.yaml"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(CastawayError) as caught:
-        load_params(path)
+        read_params(path)
     message = str(caught.value)
     assert "\n" not in message
     assert "params.yaml" in message
@@ -83,7 +84,7 @@ def refusal(text: str | bytes, folder: Path) -> str:
 
 
 def test_the_shipped_file_is_right() -> None:
-    params = load_params(ROOT / "params.yaml")
+    params = read_params(ROOT / "params.yaml")
     assert isinstance(params, Params)
     assert set(Params.model_fields) == set(YAML(typ="safe").load(SHIPPED))
 
@@ -131,7 +132,7 @@ def test_rules_between_keys_hold_with_what_a_task_sets(key: str, value: str, wor
 def test_a_task_sets_keys_for_itself(tmp_path: Path) -> None:
     path = tmp_path / "params.yaml"
     path.write_text(changed("overrides.marooned.ppo", "{steps: 3, lora: {rank: 2, alpha: 4}}"), encoding="utf-8")
-    shipped = load_params(path)
+    shipped = read_params(path)
     changed_ppo = shipped.ppo.model_copy(update={"steps": 3, "lora": shipped.ppo.lora.__class__(rank=2, alpha=4)})
     assert shipped.for_task("marooned").ppo == changed_ppo
     assert shipped.for_task("marooned").sft == shipped.sft and shipped.for_task("") == shipped
@@ -190,22 +191,22 @@ def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path) -> None:
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CastawayError, match=r"params\.yaml does not exist"):
-        load_params(tmp_path / "params.yaml")
+        read_params(tmp_path / "params.yaml")
     (tmp_path / "params.yaml").mkdir()
     with pytest.raises(CastawayError, match=r"params\.yaml cannot be read"):
-        load_params(tmp_path / "params.yaml")
+        read_params(tmp_path / "params.yaml")
 
 
 def test_yaml_is_read_as_version_1_2(tmp_path: Path) -> None:
     path = tmp_path / "params.yaml"
     path.write_text(changed("merge.tolerance", "1e-4"), encoding="utf-8")
-    assert load_params(path).merge.tolerance == 1e-4
+    assert read_params(path).merge.tolerance == 1e-4
 
 
 def test_a_whole_number_will_do_where_a_number_is_expected(tmp_path: Path) -> None:
     path = tmp_path / "params.yaml"
     path.write_text(changed("sft.epochs", "2"), encoding="utf-8")
-    assert load_params(path).sft.epochs == 2.0
+    assert read_params(path).sft.epochs == 2.0
 
 
 @pytest.mark.parametrize("key", ["ppo.learning_rate", "seed", "marooned.scenario", "merge.dtype", "threads"])

@@ -17,7 +17,8 @@ from castaway.datasets.scripted import (
     read_pairs,
     write_rows,
 )
-from castaway.envs.marooned.environment import MaroonedEnvironment, demonstrator
+from castaway.envs.marooned.environment import MaroonedEnvironment
+from castaway.envs.marooned.players import demonstrator
 from castaway.tasks.environment import Prompt
 from castaway.tasks.reply import Reply
 

@@ -10,20 +10,18 @@ from hypothesis import strategies as st
 from castaway.datasets.episodes import read_episode, write_episode
 from castaway.envs.marooned.scenario import load_scenario
 from castaway.errors import CastawayError
+from castaway.metrics.markdown import percent, replace_between, table
 from castaway.metrics.results import (
     ablation_table,
     games_table,
     intervals_apart,
-    percent,
-    replace_between,
     results_table,
     reward_model_line,
+    run_report,
     seed_header,
     seed_row,
     share,
     shares_table,
-    table,
-    task_report,
 )
 from castaway.tasks.environment import Outcome
 from castaway.tools.marooned.rulebook import constants_table, pay_table
@@ -113,11 +111,11 @@ def test_tables_are_aligned() -> None:
 
 def test_the_report_of_a_task_reads_what_is_there(tmp_path: Path) -> None:
     save(tmp_path / "evaluate.json", EVALUATE)
-    assert "reward model" not in task_report(tmp_path)
+    assert "reward model" not in run_report(tmp_path)
     save(tmp_path / "reward_model.json", REWARD_MODEL)
     for seed in (10, 2, 1):
         save(tmp_path / "seeds" / f"{seed}.json", {"seed": seed, "evaluate": EVALUATE, "reward_model": REWARD_MODEL})
-    text = task_report(tmp_path, "crew")
+    text = run_report(tmp_path, "crew")
     assert "The reward model ranks" in text
     assert [row[0] for row in cells(text)[-3:]] == ["1", "2", "10"]
 
@@ -126,7 +124,7 @@ def test_the_report_of_a_task_reads_what_is_there(tmp_path: Path) -> None:
 def test_a_broken_file_is_named(tmp_path: Path, content: str) -> None:
     (tmp_path / "evaluate.json").write_text(content, encoding="utf-8")
     with pytest.raises(CastawayError, match=r"evaluate\.json") as caught:
-        task_report(tmp_path)
+        run_report(tmp_path)
     assert "\n" not in str(caught.value)
 
 

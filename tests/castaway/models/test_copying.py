@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from castaway.config.params import load_params
 from castaway.models.copying import begin_with_copying
 from castaway.models.tiny import new_model, train_tokenizer
+from castaway.tasks.registry import read_params
 
-SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml").base
+SHIPPED = read_params(Path(__file__).parents[3] / "params.yaml").base
 TOKENIZER = train_tokenizer(["a b c"] * 3, 300, [f"word{number}" for number in range(1500)])
 
 

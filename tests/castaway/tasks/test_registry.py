@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from castaway.config.params import BaseTextParams, load_params
+from castaway.config.params import BaseTextParams
 from castaway.datasets.pretraining import scripted_documents
 from castaway.datasets.scripted import play_scripted
 from castaway.rl.tasks import TaskSource
@@ -14,7 +14,7 @@ from castaway.tasks.environment import HELD_OUT_START, ids_in_a_row, is_held_out
 from castaway.tasks.registry import TASKS, make_environment, task_module
 from castaway.tasks.reply import Reply
 
-PARAMS = load_params(Path(__file__).parents[3] / "params.yaml")
+PARAMS = read_params(Path(__file__).parents[3] / "params.yaml")
 
 
 @pytest.mark.parametrize("task", TASKS)

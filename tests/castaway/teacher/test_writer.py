@@ -4,16 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from castaway.config.params import load_params
 from castaway.envs.strictbot.commission import Commission
 from castaway.envs.strictbot.environment import make
+from castaway.tasks.registry import read_params
 from castaway.teacher.base import TeacherOutage
 from castaway.teacher.cache import AnswerCache
 from castaway.teacher.chat_client import Endpoint
 from castaway.teacher.writer import MOST_REQUESTS, written
 from tests.castaway.teacher.writing import WritingServer, serving
 
-COMMISSION = Commission(make(load_params(Path(__file__).parents[3] / "params.yaml").strictbot))
+COMMISSION = Commission(make(read_params(Path(__file__).parents[3] / "params.yaml").strictbot))
 COUNT = 24
 
 

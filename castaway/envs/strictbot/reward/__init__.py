@@ -5,7 +5,7 @@ Whether the level suits the question is not among them: that is what the reward 
 
 from __future__ import annotations
 
-from castaway.config.task_params import StrictbotParams
+from castaway.envs.strictbot.params import StrictbotParams
 from castaway.envs.strictbot.question import Question
 from castaway.envs.strictbot.reward.constructiveness import constructiveness
 from castaway.envs.strictbot.reward.factual import factual

@@ -6,8 +6,9 @@ from random import Random
 import pytest
 
 from castaway.envs.marooned.compact import ready_components
-from castaway.envs.marooned.environment import MaroonedEnvironment, expert, imagine
+from castaway.envs.marooned.environment import MaroonedEnvironment, imagine
 from castaway.envs.marooned.imagination import imagined
+from castaway.envs.marooned.players import expert
 from tests.castaway.envs.marooned.tables import Table
 
 OTHER = {"place", "mates", "energy", "backpack", "ate", "store", "ship", "progress", "clues"}

@@ -5,7 +5,8 @@ from random import Random
 import pytest
 
 from castaway.envs.marooned.engine import Game
-from castaway.envs.marooned.environment import MaroonedEnvironment, demonstrator, expert
+from castaway.envs.marooned.environment import MaroonedEnvironment
+from castaway.envs.marooned.players import demonstrator, expert
 from castaway.envs.marooned.scenario import load_scenario
 from castaway.envs.marooned.scripted import Script, Typist, Waiter, Worker
 from castaway.errors import CastawayError

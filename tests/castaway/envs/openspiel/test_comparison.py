@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from castaway.config.params import load_params
 from castaway.envs.openspiel.comparison import CEILING, FLOOR, comparison
 from castaway.envs.openspiel.environment import OpenSpielEnvironment, charts, compare, training_ids
 from castaway.envs.openspiel.ids import episode_of
 from castaway.tasks.environment import HELD_OUT_START, Outcome, Played, ids_in_a_row
+from castaway.tasks.registry import read_params
 
-PARAMS = load_params(Path(__file__).parents[4] / "params.yaml").openspiel
+PARAMS = read_params(Path(__file__).parents[4] / "params.yaml").openspiel
 IDS = ids_in_a_row(training_ids(PARAMS), 500_000_000, 200)
 
 

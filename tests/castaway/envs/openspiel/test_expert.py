@@ -6,7 +6,6 @@ from random import Random
 
 import pytest
 
-from castaway.config.params import load_params
 from castaway.envs.openspiel.catalogue import GAMES
 from castaway.envs.openspiel.environment import (
     AIMLESS,
@@ -24,6 +23,7 @@ from castaway.envs.openspiel.games import Game, player_count
 from castaway.envs.openspiel.ids import Episode, task_id_of
 from castaway.envs.openspiel.menu import MenuRules
 from castaway.envs.openspiel.observation import observe
+from castaway.tasks.registry import read_params
 from castaway.tasks.reply import parse_reply
 from tests.castaway.envs.openspiel.test_menu import CHANCE_TO_WIN, START, THREAT, position
 from tests.castaway.envs.openspiel.twins import HIDDEN, twins
@@ -145,7 +145,7 @@ def test_what_is_thought_of_a_situation(name: str, variant: int, text: str, move
 
 
 def test_the_shipped_stages_are_games_that_there_are() -> None:
-    params = load_params(Path(__file__).parents[4] / "params.yaml")
+    params = read_params(Path(__file__).parents[4] / "params.yaml")
     stages = curriculum(params)
     assert [stage.threshold for stage in stages] == [0.6, 0.5, 0.4]
     environment = make(params.openspiel)

@@ -4,15 +4,16 @@ from collections import Counter
 from pathlib import Path
 from random import Random
 
-from castaway.config.params import load_params
 from castaway.datasets.scripted import play_scripted
-from castaway.envs.openspiel.environment import OpenSpielEnvironment, demonstrator, preference_pairs, training_ids
+from castaway.envs.openspiel.environment import OpenSpielEnvironment, preference_pairs, training_ids
 from castaway.envs.openspiel.pairs import CLEAR, best, values
+from castaway.envs.openspiel.players import demonstrator
 from castaway.tasks.environment import Prompt, ids_in_a_row
+from castaway.tasks.registry import read_params
 from castaway.tasks.reply import parse_reply
 from tests.castaway.envs.openspiel.test_menu import CHANCE_TO_WIN, position
 
-PARAMS = load_params(Path(__file__).parents[4] / "params.yaml").openspiel
+PARAMS = read_params(Path(__file__).parents[4] / "params.yaml").openspiel
 
 
 def prompts(count: int) -> list[Prompt]:

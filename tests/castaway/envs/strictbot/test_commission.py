@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from castaway.config.params import load_params
 from castaway.envs.strictbot.bank import questions, share_of
 from castaway.envs.strictbot.commission import KINDS, Commission, identity_of
 from castaway.envs.strictbot.environment import make
 from castaway.envs.strictbot.question import LEVELS
+from castaway.tasks.registry import read_params
 from castaway.tasks.reply import parse_reply
 from tests.castaway.teacher.writing import exercise
 
-COMMISSION = Commission(make(load_params(Path(__file__).parents[4] / "params.yaml").strictbot))
+COMMISSION = Commission(make(read_params(Path(__file__).parents[4] / "params.yaml").strictbot))
 
 
 @pytest.mark.parametrize("number", range(12))

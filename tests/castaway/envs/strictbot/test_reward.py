@@ -8,11 +8,11 @@ import pytest
 import torch
 from profanity_check import predict_prob
 
-from castaway.config.params import load_params
 from castaway.envs.strictbot.answers import frame_words, proper
 from castaway.envs.strictbot.bank import find, question_for
-from castaway.envs.strictbot.environment import StrictbotEnvironment, expert
+from castaway.envs.strictbot.environment import StrictbotEnvironment
 from castaway.envs.strictbot.judge import examination, produced_levels
+from castaway.envs.strictbot.players import expert
 from castaway.envs.strictbot.question import Question
 from castaway.envs.strictbot.reward.constructiveness import constructiveness
 from castaway.envs.strictbot.reward.factual import factual
@@ -20,8 +20,9 @@ from castaway.envs.strictbot.reward.tone import inconsistency
 from castaway.envs.strictbot.reward.toxicity import abusive, charged, toxicity
 from castaway.errors import CastawayError
 from castaway.tasks.environment import HELD_OUT_START
+from castaway.tasks.registry import read_params
 
-PARAMS = load_params(Path(__file__).parents[4] / "params.yaml").strictbot
+PARAMS = read_params(Path(__file__).parents[4] / "params.yaml").strictbot
 FACT, FALSE = "it is Madrid", "it is Oslo"
 HONEST = f"no, that is wrong, {FACT} so please correct it"
 

@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from castaway.envs.strictbot.answers import says, write
 from castaway.envs.strictbot.bank import holds, questions, share_of, vocabulary
-from castaway.envs.strictbot.environment import StrictbotEnvironment, expert, imagine
+from castaway.envs.strictbot.environment import StrictbotEnvironment, imagine
 from castaway.envs.strictbot.environment import vocabulary as all_words
 from castaway.envs.strictbot.imagination import imagined
 from castaway.envs.strictbot.observation import Observation, messages, read_back
+from castaway.envs.strictbot.players import expert
 from castaway.envs.strictbot.practice import practice
 from castaway.envs.strictbot.question import Question
 from castaway.envs.strictbot.telling import MADE_UP, by_rule, core_of, form_of, named, question_of

@@ -6,7 +6,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from castaway.envs.marooned.environment import MaroonedEnvironment, expert
+from castaway.envs.marooned.environment import MaroonedEnvironment
+from castaway.envs.marooned.players import expert
 from castaway.rl.rollout import Answer, play_episodes
 from castaway.tasks.environment import Prompt
 from castaway.tasks.reply import Reply

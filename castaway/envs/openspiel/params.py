@@ -1,4 +1,4 @@
-"""The sections of `params.yaml` that are about one task each: its game, and how it is told."""
+"""The `game` of a run of OpenSpiel in `params.yaml`."""
 
 from __future__ import annotations
 
@@ -7,14 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from castaway.config.section import Fraction, NonNegative, PositiveInteger, Section
-
-
-class MaroonedParams(Section):
-    """The game of the `marooned` task."""
-
-    scenario: Literal["skiff", "classic"]
-    rendering: Literal["compact", "full"]
+from castaway.config.section import Fraction, PositiveInteger, Section
 
 
 class OpenSpielStageParams(Section):
@@ -55,21 +48,3 @@ class OpenSpielParams(Section):
     def stages(self) -> dict[str, OpenSpielStageParams]:
         """By name, in order."""
         return {"easy": self.easy, "medium": self.medium, "hard": self.hard}
-
-
-class StrictbotParams(Section):
-    """The questions of the `strictbot` task, and what an answer earns beside the reward model's score."""
-
-    rendering: Literal["compact", "full"]
-    """The full one tells an instruct model what to do; a tiny model learns it."""
-    factual_weight: NonNegative
-    """Paid for the fact, word for word, without its opposite."""
-    constructiveness_weight: NonNegative
-    """Paid for something to go on with, beside the fact."""
-    toxicity_weight: NonNegative
-    """Taken for abuse, times how likely it is some."""
-    toxicity_model: str | None
-    """null for the library that comes with the project, or a Hugging Face classifier with a label `toxic`: a folder, a
-    name, or `NAME@COMMIT`."""
-    inconsistency_weight: NonNegative
-    """Taken for the tones of two levels in one answer."""

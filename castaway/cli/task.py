@@ -1,0 +1,50 @@
+"""`castaway task`: write a task of one's own, check it, and explain a task id."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from castaway.errors import CastawayError
+
+app = typer.Typer(help="Write a task of your own, check it, explain a task id.", no_args_is_help=True)
+
+
+@app.command()
+def new(
+    name: Annotated[str, typer.Argument(help="The task's name: small letters, digits and underscores.")],
+    to: Annotated[Path | None, typer.Option(help="The folder to write; castaway-NAME if none is named.")] = None,
+) -> None:
+    """Write a small package with a working game, its tests and a README; nothing is installed."""
+    from castaway.tools.new_task import write_package
+
+    typer.echo(write_package(name, to or Path(f"castaway-{name.replace('_', '-')}")))
+
+
+@app.command()
+def check(
+    name: Annotated[str, typer.Argument(help="The task's name, as its entry point has it.")],
+    root: Annotated[Path, typer.Option(help="The repository.")] = Path(),
+) -> None:
+    """Say in one line each what a task still lacks; the exit status is 2 if anything."""
+    from castaway.tools.check_task import findings
+
+    missing = list(findings(name, root))
+    for line in missing:
+        typer.echo(f"missing: {line}")
+    if missing:
+        raise CastawayError(f"the task {name} lacks {len(missing)} {'thing' if len(missing) == 1 else 'things'}")
+    typer.echo(f"the task {name} keeps its contract, and is in params.yaml and dvc.yaml")
+
+
+@app.command("id")
+def explain(task_id: Annotated[int, typer.Argument(help="An id of the task openspiel.")]) -> None:
+    """Explain a task id of the openspiel task: the game, its variant, the seat and the seeds."""
+    from castaway.envs.openspiel.ids import episode_of, explained
+
+    try:
+        typer.echo(explained(episode_of(task_id)))
+    except ValueError as error:
+        raise CastawayError(str(error)) from None

@@ -1,0 +1,58 @@
+"""MAROONED as a task: its scripted players, its seats, and text for a tiny base model."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from castaway.envs.marooned.environment import MaroonedEnvironment
+from castaway.envs.marooned.imagination import imagined
+from castaway.envs.marooned.params import MaroonedParams
+from castaway.envs.marooned.players import demonstrator, expert
+from castaway.envs.marooned.practice import practice
+from castaway.envs.marooned.scripted import AIMLESS
+from castaway.envs.marooned.slips import slip
+from castaway.tasks.environment import Prompt, Stage, TextEnvironment
+from castaway.tasks.reply import Reply
+from castaway.tasks.task import Player, Task
+
+
+class Marooned(Task[MaroonedParams]):
+    """Five sailors, one of them a traitor."""
+
+    name = "marooned"
+    game_model = MaroonedParams
+    evaluation_seats = ("crew", "traitor")
+    scripted_seat = "all"
+    aimless = AIMLESS
+    makes_synthetic = True
+
+    def make(self) -> MaroonedEnvironment:
+        """A table for games of the scenario."""
+        return MaroonedEnvironment(self.game.scenario, self.game.rendering)
+
+    def expert(self, prompt: Prompt) -> Reply:
+        """What a competent player of the prompt's role answers."""
+        return expert(prompt)
+
+    def demonstrator(self, random: Random, carelessness: float) -> Player:
+        """An ordinary player: aimless in a share of its turns, whatever its role."""
+        return demonstrator(random, carelessness)
+
+    def curriculum(self, episodes: int) -> tuple[Stage, ...]:
+        """One stage: of the episodes of every step, the first few are the traitor's."""
+        traitors = round(episodes * self.game.traitor_share)
+        return (Stage("all", self.training_ids(), ("traitor",) * traitors + ("crew",) * (episodes - traitors)),)
+
+    def practice(self, observation: Any, random: Random, count: int) -> list[Reply]:
+        """The same situation with other aims."""
+        return practice(observation, random, count)
+
+    def slip(self, reply: Reply, random: Random) -> str:
+        """Invented verbs, small letters, missing blanks, and what goes wrong in any game."""
+        return slip(reply, random)
+
+    def synthetic(self, environment: TextEnvironment, prompt: Prompt, random: Random) -> Prompt:
+        """The same sailor with another ship, store, load, strength and evidence."""
+        assert isinstance(environment, MaroonedEnvironment)
+        return environment.prompt_of(imagined(prompt.observation, random))

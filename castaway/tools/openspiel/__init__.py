@@ -1,0 +1,1 @@
+"""OpenSpiel for people."""

@@ -1,0 +1,1 @@
+"""STRICTBOT for people."""

@@ -1,0 +1,32 @@
+"""STRICTBOT for people: what somebody typed as a question, and what is to be said of the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from castaway.envs.strictbot.bank import questions
+from castaway.envs.strictbot.judge import produced_levels
+from castaway.envs.strictbot.observation import Observation, messages, read_back
+from castaway.envs.strictbot.question import NAMES
+from castaway.tasks.environment import Message
+from castaway.tasks.reply import parse_reply
+from castaway.tools.view import TaskView
+
+UNKNOWN = "it is not known"
+
+
+class StrictbotView(TaskView):
+    """One question after another."""
+
+    def chat_messages(self, line: str) -> tuple[Message, ...]:
+        """The prompt for `QUESTION | it is FACT`, or for a question alone, whose fact the bank may know."""
+        asked, mark, fact = line.partition("|")
+        asked = asked.strip().rstrip("?!. ")
+        if not mark:
+            fact = next((question.fact for question in questions() if question.asked == asked), UNKNOWN)
+        return messages(Observation(asked, fact.strip().rstrip("?!. ")), "compact")
+
+    def chat_remark(self, messages: Sequence[Message], answer: str) -> str:
+        """The level of an answer, as the judge reads it."""
+        (level,) = produced_levels([(parse_reply(answer).action, read_back(messages).fact)])
+        return f"level {level}: {NAMES[level]}" if level else "no level"
