@@ -1,0 +1,102 @@
+"""What a task still lacks, in one line each: the contract of its environment and players, and its places in files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from castaway.config.params import Params
+from castaway.config.yaml_file import read_yaml
+from castaway.errors import CastawayError
+from castaway.tasks.checker import check_environment
+from castaway.tasks.environment import HELD_OUT_START, ids_in_a_row
+from castaway.tasks.registry import read_params, task_class, task_of
+from castaway.tasks.reply import parse_reply
+from castaway.tasks.task import Task
+
+TURNS = 40
+"""So many turns of each player are looked at."""
+
+
+def findings(name: str, root: Path) -> Iterator[str]:
+    """What is missing, the most important first.
+
+    Args:
+        name: of the task.
+        root: the repository, whose params.yaml and dvc.yaml are looked into.
+    """
+    try:
+        found = task_class(name)
+    except CastawayError as error:
+        yield str(error)
+        return
+    lacking = [one for one in ("name", "game_model", "evaluation_seats") if not hasattr(found, one)]
+    if lacking:
+        yield f"{found.__name__} does not set {', '.join(lacking)}"
+        return
+    if found.name != name:
+        yield f"{found.__name__}.name is {found.name!r}, expected the name of its entry point, {name!r}"
+    try:
+        params = read_params(root / "params.yaml")
+    except CastawayError as error:
+        yield str(error)
+        return
+    runs = [run for run, block in params.tasks.items() if block.task == name]
+    if not runs:
+        yield f"params.yaml has no run of the task {name}: add a block under `tasks`, with a base model under `bases`"
+        return
+    for run in runs:
+        yield from _task_findings(task_of(params, run), run)
+    yield from _file_findings(root, params, runs)
+
+
+def _task_findings(task: Task[Any], run: str) -> Iterator[str]:
+    """Whether the environment keeps its contract, and the players answer in the form that counts."""
+    try:
+        ids = ids_in_a_row(task.training_ids(), 0, 3)
+        check_environment(task.make, ids)
+        environment = task.make()
+        missing = [seat for seat in (*task.evaluation_seats, task.scripted_seat) if seat not in environment.seats]
+        if missing:
+            yield f"{run}: the environment has no seat {missing[0]!r}; it has {', '.join(environment.seats)}"
+            return
+        yield from _player_findings(task, run)
+        if not task.curriculum(10):
+            yield f"{run}: curriculum gives no stage, expected at least one"
+        if any(task_id >= HELD_OUT_START for task_id in ids):
+            yield f"{run}: training_ids holds held-out ids, expected ids below {HELD_OUT_START}"
+    except CastawayError as error:
+        yield f"{run}: {error}"
+
+
+def _player_findings(task: Task[Any], run: str) -> Iterator[str]:
+    """Whether expert and demonstrator give legal actions that read back from their text."""
+    environment, random = task.make(), Random(0)
+    for who, play in (("expert", task.expert), ("demonstrator", task.demonstrator(random, 0.4))):
+        turns = 0
+        for task_id in ids_in_a_row(task.training_ids(), 0, TURNS):
+            environment.reset(task_id, task.scripted_seat)
+            while not environment.done and turns < TURNS:
+                replies = {prompt.agent: (prompt, play(prompt)) for prompt in environment.prompts()}
+                for prompt, reply in replies.values():
+                    if refusal := environment.rules.refusal(prompt.observation, reply.action):
+                        yield f"{run}: the {who} answers {reply.action!r}, which is not legal: {refusal.sentence}"
+                        return
+                    if parse_reply(str(reply)) != reply:
+                        yield f"{run}: the {who}'s {str(reply)!r} does not read back as the same reasoning and action"
+                        return
+                environment.step({agent: reply.action for agent, (_, reply) in replies.items()})
+                turns += len(replies)
+
+
+def _file_findings(root: Path, params: Params, runs: list[str]) -> Iterator[str]:
+    """Whether dvc.yaml knows the runs and their base models."""
+    known: dict[str, Any] = {}
+    for part in read_yaml(root / "dvc.yaml").get("vars", []):
+        for names in part.values():
+            known |= names
+    for name in dict.fromkeys([*runs, *(params.tasks[run].base for run in runs)]):
+        if name not in known:
+            yield f"dvc.yaml does not know {name}: run `python -m flows closure --write`"
