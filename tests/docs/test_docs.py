@@ -46,8 +46,8 @@ WRITE = {
 PARSED = {
     "castaway balance": "minutes",
     "castaway balance --scenario skiff --episodes 500": "minutes",
-    "castaway chat --task strictbot": "asks a person; tests/castaway/tools/test_chat.py",
-    "castaway chat --task strictbot --score": "asks a person; tests/castaway/tools/test_chat.py",
+    "castaway chat --run strictbot": "asks a person; tests/castaway/tools/test_chat.py",
+    "castaway chat --run strictbot --score": "asks a person; tests/castaway/tools/test_chat.py",
     "castaway episode data/marooned/evaluate/final/EPISODE.jsonl": "needs a build; tests/castaway/cli/test_main.py",
     "castaway openenv": "a server; tests/castaway/integrations/test_openenv.py",
     "castaway openenv --scenario skiff": "a server; tests/castaway/integrations/test_openenv.py",
@@ -81,10 +81,13 @@ PARSED = {
     "dvc repro sft@marooned": "minutes; tests/test_whole_pipeline.py",
     "dvc status": "DVC's own; tests/test_whole_pipeline.py",
     "make demo": "minutes",
+    "make lock": "needs the network",
+    "make lock UPGRADE=1": "needs the network",
     "make images": "needs a build and a browser",
     "make repro": "forty minutes; tests/test_whole_pipeline.py",
     "make repro TARGETS=sft@marooned": "minutes",
     "make setup": "downloads",
+    "make setup UV_TORCH_BACKEND=cpu": "downloads",
     "make setup-vllm": "downloads",
     "make test": "this",
     "make ui": "a server",
@@ -104,7 +107,8 @@ PARSED = {
 
 BY_HAND = {
     ". .venv/bin/activate",
-    ".venv/bin/pip install torch==2.13.0 --index-url https://download.pytorch.org/whl/YOUR_BUILD",
+    ".venv/bin/pip install --no-deps -e .",
+    ".venv/bin/pip install --require-hashes --no-deps -r setup/torch.lock -r setup/requirements.lock",
     "export ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2 ONEDNN_MAX_CPU_ISA=AVX2 OPENBLAS_CORETYPE=Haswell",
     "export PREFECT_API_URL=http://127.0.0.1:4200/api",
     "git clone <your clone URL> castaway && cd castaway",
@@ -123,7 +127,9 @@ DIALECT = re.compile(
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 LANGUAGES = {"sh", "text", "yaml", "python"}
-INLINE = re.compile(r"`((?:castaway|dvc|git|make|mlflow|pip|prefect|python) [^`\n]+)`")
+INDENTED = re.compile(r"^(?: {4}|\t)(.+)$", re.MULTILINE)
+INLINE = re.compile(r"`((?:castaway|dvc|git|make|mlflow|pip|prefect|python) [^`]+)`")
+PATH = re.compile(r"`((?:benchmarks|castaway|docs|flows|setup|stages|tests)/[\w./*]+)`")
 
 
 def pages() -> pytest.MarkDecorator:
@@ -141,11 +147,11 @@ def prose(page: Path) -> str:
 
 
 def commands(page: Path) -> Iterator[str]:
-    """What stands there to be typed: lines of shell blocks, and commands in the running text."""
-    for language, body in FENCE.findall(text_of(page)):
-        if language == "sh":
-            yield from filter(None, (re.split(r"\s+#", line)[0].strip() for line in body.split("\n")))
-    yield from INLINE.findall(prose(page))
+    """What stands there to be typed: lines of shell blocks and of indented ones, and commands in the running text."""
+    blocks = [body for language, body in FENCE.findall(text_of(page)) if language == "sh"]
+    lines = [line for block in blocks for line in block.split("\n")] + INDENTED.findall(prose(page))
+    yield from filter(None, (re.split(r"(?:^|\s+)#", line)[0].strip() for line in lines))
+    yield from (" ".join(command.split()) for command in INLINE.findall(prose(page)))
 
 
 # Sizes ---------------------------------------------------------------------------------------------------------------
@@ -183,6 +189,13 @@ def test_links_and_pictures_lead_somewhere(page: Path) -> None:
             assert anchor in anchors(found), f"{target}: {name} has no such heading"
 
 
+@pages()
+def test_files_that_are_named_exist(page: Path) -> None:
+    """Names in capitals stand for others: `castaway/teacher/rubrics/TASK.txt`."""
+    named = [path for path in PATH.findall(prose(page)) if not re.search(r"[A-Z]{4}", path)]
+    assert [path for path in named if not list(ROOT.glob(path.rstrip("/")))] == []
+
+
 def anchors(page: Path) -> set[str]:
     """The headings of a page as GitHub links to them."""
     headings = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
@@ -195,7 +208,6 @@ def anchors(page: Path) -> set[str]:
 @pages()
 def test_blocks_of_code_say_what_they_are(page: Path) -> None:
     assert {language for language, _ in FENCE.findall(text_of(page))} <= LANGUAGES
-    assert [line for line in prose(page).splitlines() if line.startswith("    ")] == [], "put code into a fenced block"
 
 
 @pages()
@@ -264,11 +276,13 @@ def of_castaway(words: list[str]) -> None:
 
 
 def of_make(words: list[str]) -> None:
+    """Targets are in the Makefile; variables there, or in the scripts that it starts."""
     text = (ROOT / "Makefile").read_text("utf-8")
+    scripts = "".join(path.read_text("utf-8") for path in ROOT.glob("setup/*.py"))
     for word in words:
         name, assigned, _ = word.partition("=")
-        pattern = rf"^{name} \?=" if assigned else rf"^{name}:"
-        assert re.search(pattern, text, re.MULTILINE), f"the Makefile has no {name}"
+        found = re.search(rf"\b{name}\b", text + scripts) if assigned else re.search(rf"^{name}:", text, re.MULTILINE)
+        assert found, f"the Makefile has no {name}"
 
 
 def of_module(module: str, words: list[str]) -> None:
