@@ -17,10 +17,11 @@ PORT ?= 5000
 TARGETS ?=
 BIN := .venv/bin
 # One stamp per content of these files: where they are unchanged, nothing is installed.
-STAMP := .venv/castaway-$(shell cat pyproject.toml setup/install.py setup/requirements.lock setup/torch.lock | git hash-object --stdin | cut -c1-12)
+stamp = castaway-$(shell cat setup/install.py setup/torch.lock $(1) | git hash-object --stdin | cut -c1-12)
+STAMP := .venv/$(call stamp,setup/requirements.lock pyproject.toml)
 # vLLM pins its own torch and transformers: it is a server in an environment of its own, spoken to over HTTP.
 VLLM_BIN := .venv-vllm/bin
-VLLM_STAMP := .venv-vllm/castaway-$(shell cat setup/install.py setup/vllm.lock setup/torch.lock | git hash-object --stdin | cut -c1-12)
+VLLM_STAMP := .venv-vllm/$(call stamp,setup/vllm.lock)
 # DVC runs a stage's command through the shell: it finds `python` on the PATH.
 ENV := PATH="$(CURDIR)/$(BIN):$$PATH" DO_NOT_TRACK=1 MLFLOW_DISABLE_TELEMETRY=true
 
