@@ -1,40 +1,50 @@
-# Castaway. `make repro` builds what params.yaml describes, `make test` checks it; each sets itself up.
+# Castaway. `make repro` builds what params.yaml describes, `make test` checks it; each sets itself up (docs/setup.md).
 #
 #   make repro [TARGETS="sft@marooned"]   set up, then dvc repro
-#   make test                             set up, then ruff, mypy and pytest
+#   make test                             set up, then ruff, mypy and every test that takes less than ten seconds
+#   make test-all                         the same with every test, and with Chromium
 #   make test-vllm                        set up, with vLLM in .venv-vllm, then the tests that need it
 #   make bench                            set up, then the benchmarks
 #   make bench-teacher                    set up, with vLLM, then how busy its server is kept
 #   make ui                               MLflow on http://127.0.0.1:5000
-#   make browser                          Chromium, for the tests that look at a replay (part of make test)
-#   make setup                            only .venv, from the pins in constraints.txt
-#   make setup-vllm                       only .venv-vllm, vLLM for CPUs, from the pins in constraints-vllm.txt
+#   make browser                          Chromium, for the tests that look at a replay (part of make test-all)
+#   make setup                            only .venv, from setup/requirements.lock, by uv
+#   make setup-vllm                       also .venv-vllm, vLLM for CPUs, from setup/vllm.lock
+#   make lock [UPGRADE=1]                 write the locks again, after a change of pyproject.toml or constraints-vllm.txt
 
 PYTHON ?= python3
 PORT ?= 5000
 TARGETS ?=
 BIN := .venv/bin
-# One stamp per content of the two files: unchanged pins install nothing.
-STAMP := .venv/castaway-$(shell cat pyproject.toml constraints.txt | git hash-object --stdin | cut -c1-12)
+# One stamp per content of these files: where they are unchanged, nothing is installed.
+stamp = castaway-$(shell cat setup/install.py setup/torch.lock $(1) | git hash-object --stdin | cut -c1-12)
+STAMP := .venv/$(call stamp,setup/requirements.lock pyproject.toml)
 # vLLM pins its own torch and transformers: it is a server in an environment of its own, spoken to over HTTP.
 VLLM_BIN := .venv-vllm/bin
-VLLM_STAMP := .venv-vllm/castaway-$(shell git hash-object constraints-vllm.txt | cut -c1-12)
+VLLM_STAMP := .venv-vllm/$(call stamp,setup/vllm.lock)
 # DVC runs a stage's command through the shell: it finds `python` on the PATH.
 ENV := PATH="$(CURDIR)/$(BIN):$$PATH" DO_NOT_TRACK=1 MLFLOW_DISABLE_TELEMETRY=true
 
 # The last TRL that had PPO, for `make bench` alone: a folder that only the process which measures it has on its path.
 PEER := .bench/trl-1.12.0
 
-.PHONY: repro test test-vllm bench bench-teacher ui setup setup-vllm browser
+.PHONY: repro test test-all test-vllm check bench bench-teacher ui setup setup-vllm lock browser
 
 repro: setup
 	@$(ENV) dvc repro $(TARGETS)
 
-test: setup browser
+PYTEST := pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder --durations 20
+
+test: check
+	@$(ENV) $(PYTEST) -m "not slow"
+
+test-all: check browser
+	@$(ENV) $(PYTEST)
+
+check: setup
 	@$(ENV) ruff check .
 	@$(ENV) ruff format --check .
 	@$(ENV) mypy
-	@$(ENV) pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder --durations 20
 
 test-vllm: setup setup-vllm
 	@$(ENV) pytest tests/vllm
@@ -60,24 +70,27 @@ browser:
 
 setup: $(STAMP)
 
-# -qq: pip's warnings about other people's configuration would flood the screen; its errors still show.
+# What an earlier set-up put into .venv and no lock names any more stays there: it may be what AMD's torch asks for.
 $(STAMP):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Castaway needs Python 3.11 or newer; name one with 'make PYTHON=/path/to/python3.11'." >&2; exit 2; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@echo "Installing the pinned dependencies into .venv (a few minutes, once) ..."
-	@$(BIN)/pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@echo "Installing the locked packages into .venv (half a minute, once) ..."
+	@$(BIN)/python setup/install.py .venv
 	@rm -f .venv/castaway-*
 	@touch $@
 
+lock: setup
+	@$(BIN)/python setup/install.py lock $(if $(UPGRADE),--upgrade)
+
 setup-vllm: $(VLLM_STAMP)
 
-# The file names every package, so nothing is resolved; it says itself which of vLLM's requirements it leaves out.
-# -I: pip would take what it finds on a PYTHONPATH for installed, where the server will not look.
-$(VLLM_STAMP):
+# The uv of .venv installs it. constraints-vllm.txt, which setup/vllm.lock is made from, says which of vLLM's requirements
+# are left out.
+$(VLLM_STAMP): | $(STAMP)
 	@test -x $(VLLM_BIN)/python || $(PYTHON) -m venv .venv-vllm
-	@echo "Installing vLLM into .venv-vllm (two minutes, 2.4 GB, once) ..."
-	@$(VLLM_BIN)/python -I -m pip install -qq --disable-pip-version-check --no-deps -r constraints-vllm.txt
+	@echo "Installing vLLM into .venv-vllm (half a minute, 2.4 GB, once) ..."
+	@$(BIN)/python setup/install.py .venv-vllm
 	@rm -f .venv-vllm/castaway-*
 	@touch $@
 
