@@ -1,7 +1,7 @@
 """The contract of a text environment.
 
 Implement `TextEnvironment` and its `Rules` and every part of Castaway (datasets, teachers, rollouts, PPO,
-evaluation) can use your game. `castaway.envs.checker.check_environment` tests an implementation against this page.
+evaluation) can use your game. `castaway.tasks.checker.check_environment` tests an implementation against this page.
 
 **An episode.** `reset(task_id)` starts a deterministic episode: the same id, seat and typed actions give the same
 prompts and rewards, byte for byte, on every machine. Then, until `done`:
@@ -48,8 +48,14 @@ HELD_OUT_START = 1_000_000_000
 SELF_PLAY = "self"
 """The seat in which the caller plays the others as well."""
 
-RefusalKind = Literal["form", "verb", "role", "phase", "situation", "energy"]
-"""What is wrong: misspelt arguments, an unknown verb, not for this role, not now, not here, no strength left."""
+Severity = Literal["form", "unknown", "forbidden", "impossible"]
+"""How far from a legal action a text is. A teacher sets the penalty by it (`castaway.teacher.rules.PRICES`):
+
+- `form`: one of the game's actions, but misspelt;
+- `unknown`: nothing that the game calls an action;
+- `forbidden`: an action that this player may not take, or not at this time, whatever the situation;
+- `impossible`: an action that this player may take, but that cannot be done in this situation.
+"""
 
 Message = dict[str, str]
 """A chat message: `role` (system, user, assistant) and `content`."""
@@ -57,10 +63,11 @@ Message = dict[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why an action is not legal: a kind, and one short sentence that a teacher can quote."""
+    """Why an action is not legal."""
 
-    kind: RefusalKind
+    severity: Severity
     sentence: str
+    """One short sentence that a teacher can quote."""
 
 
 @dataclass(frozen=True, slots=True)

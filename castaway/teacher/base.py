@@ -10,7 +10,7 @@ Penalties are on one scale, 0 down to -5:
 | a good move in good form | 0 |
 | a minor flaw: a legal action, but no reasoning | -0.3 |
 | wrong form: no action line, misspelt arguments | -0.5 to -1 |
-| not possible: unknown verb, not now, not here, no strength | -1 to -2 |
+| no action of the game, a forbidden or an impossible one | -1 to -2 |
 | a strategic blunder, though legal | -2 to -3 |
 | gibberish | -3 to -5 |
 """

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from castaway.tasks.environment import RefusalKind, Rules
+from castaway.tasks.environment import Rules, Severity
 from castaway.tasks.reply import Reply, parse_reply
 from castaway.teacher.base import Attempt, Verdict
 
-PENALTIES: dict[RefusalKind, float] = {
-    "form": -0.75,
-    "verb": -1.5,
-    "role": -1.5,
-    "phase": -1.5,
-    "situation": -1.0,
-    "energy": -1.0,
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What a refused action costs the student."""
+
+    penalty: float
+    """On the scale of `castaway.teacher.base`."""
+    reasoning_stands: bool
+    """Whether the student's reasoning is kept above the corrected action."""
+
+
+# Who only misspelt an action knew what it wanted; who wanted the impossible reasoned wrongly.
+PRICES: dict[Severity, Price] = {
+    "form": Price(-0.75, reasoning_stands=True),
+    "unknown": Price(-1.5, reasoning_stands=True),
+    "forbidden": Price(-1.5, reasoning_stands=False),
+    "impossible": Price(-1.0, reasoning_stands=False),
 }
 NO_REASONING = -0.3
 NO_ACTION = -1.0
@@ -42,10 +53,10 @@ class RulesTeacher:
         refusal = self._rules.refusal(observation, reply.action)
         if refusal:
             action = self._rules.repair(observation, reply.action)
-            # Who only mistyped knew what it wanted; who wanted the impossible reasoned wrongly.
-            stands = reply.reasoning and refusal.kind in ("form", "verb")
+            price = PRICES[refusal.severity]
+            stands = reply.reasoning and price.reasoning_stands
             reasoning = "" if stands else self._rules.reason(observation, action)
-            return Verdict(False, action, PENALTIES[refusal.kind], refusal.sentence, reasoning, "rules")
+            return Verdict(False, action, price.penalty, refusal.sentence, reasoning, "rules")
         blunder = self._rules.blunder(observation, reply.action)
         if blunder:
             return Verdict(True, reply.action, BLUNDER, blunder, "", "rules")

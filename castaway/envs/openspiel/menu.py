@@ -37,7 +37,7 @@ class MenuRules:
         if not _NUMBER.fullmatch(action):
             return Refusal("form", f"Answer with the number of a move, from 1 to {count}.")
         if int(action) > count:
-            return Refusal("situation", f"There is no move {action}: the menu ends with {count}.")
+            return Refusal("impossible", f"There is no move {action}: the menu ends with {count}.")
         return None
 
     def legal_actions(self, observation: Observation) -> tuple[str, ...]:

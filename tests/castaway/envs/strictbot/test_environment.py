@@ -25,7 +25,7 @@ from castaway.tasks.checker import check_environment
 from castaway.tasks.environment import HELD_OUT_START, Outcome, Prompt
 from castaway.tasks.reply import Reply, parse_reply
 from castaway.teacher.base import Attempt
-from castaway.teacher.rules import PENALTIES, RulesTeacher
+from castaway.teacher.rules import PRICES, RulesTeacher
 from stages.reward_model import answer_only_accuracy, prompt_only_accuracy
 from tests.castaway.envs.strictbot.test_reward import PARAMS
 
@@ -72,21 +72,22 @@ def test_the_teacher_corrects_to_the_level_that_is_deserved() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "kind"),
+    ("answer", "severity"),
     [
-        ("", "verb"),
-        ("?!", "verb"),
-        ("word " * 40, "verb"),
-        ("two\nlines", "verb"),
-        ("gladly, this and think again, that", "phase"),
-        ("it is Madrid or it is Oslo", "phase"),
-        ("you are an idiot", "role"),
+        ("", "unknown"),
+        ("?!", "unknown"),
+        ("word " * 40, "unknown"),
+        ("two\nlines", "unknown"),
+        ("gladly, this and think again, that", "forbidden"),
+        ("it is Madrid or it is Oslo", "forbidden"),
+        ("you are an idiot", "forbidden"),
     ],
 )
-def test_what_is_no_answer_is_refused(answer: str, kind: str) -> None:
+def test_what_is_no_answer_is_refused(answer: str, severity: str) -> None:
     refusal = StrictbotRules().refusal(Observation("is it so", "it is so"), answer)
-    assert refusal is not None and refusal.kind == kind
-    assert PENALTIES[refusal.kind] == min(PENALTIES.values()), "cheaper, it would be a way out"
+    assert refusal is not None and refusal.severity == severity
+    dearest = min(price.penalty for price in PRICES.values())
+    assert PRICES[refusal.severity].penalty == dearest, "cheaper, it would be a way out"
 
 
 def test_ordinary_tutors_are_often_right_and_never_illegal() -> None:
