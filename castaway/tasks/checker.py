@@ -195,6 +195,8 @@ def _check_end(environment: TextEnvironment, where: str) -> None:
     _demand(known, f"outcome does not say how {where} ended")
     figures = all(isinstance(value, int | float) and math.isfinite(value) for value in outcome.details.values())
     _demand(figures, f"a detail of the outcome of {where} is not a finite number")
+    labelled = all(isinstance(label, str) for label in outcome.labels.values())
+    _demand(labelled, f"a label of the outcome of {where} is not a text")
     with suppress(ValueError):
         environment.step({})
         _demand(False, f"step does not raise ValueError though {where} is done")

@@ -94,7 +94,9 @@ class Outcome:
     ending: str
     """In a few words."""
     details: Mapping[str, float] = field(default_factory=dict)
-    """Further figures, for reports."""
+    """Further figures, for reports and curves."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Further words, for reports: what an episode is sorted by."""
 
 
 @dataclass(frozen=True, slots=True)

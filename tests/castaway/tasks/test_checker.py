@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -230,6 +231,11 @@ class Echo(CountRules):
         return text
 
 
+class Unlabelled(Count):
+    def outcome(self) -> Outcome:
+        return replace(super().outcome(), labels={"winner": None})  # type: ignore[dict-item]
+
+
 class Priceless(CountRules):
     def refusal(self, observation: Any, action: str) -> Refusal | None:
         found = super().refusal(observation, action)
@@ -263,6 +269,7 @@ BROKEN = [
     (with_rules(LegalButRefused()), "the legal action 'ADD 3' is refused"),
     (with_rules(NoIdleness()), "the idle action is refused"),
     (with_rules(NoReason()), "reason gives no line for 'ADD 1'"),
+    (Unlabelled, "a label of the outcome of episode 0 of seat 'north' is not a text"),
     (with_rules(Priceless()), "is 'terrible', no severity"),
     (with_rules(Echo()), "repair makes the illegal '' of ''"),
 ]

@@ -17,7 +17,7 @@ from castaway.envs.strictbot.imagination import LONGEST
 from castaway.envs.strictbot.judge import produced_levels
 from castaway.envs.strictbot.observation import Observation, read_back
 from castaway.envs.strictbot.pairs import fits, pair_group, preference_pairs
-from castaway.envs.strictbot.report import families, new_families, report
+from castaway.envs.strictbot.report import new_families, report
 from castaway.envs.strictbot.reward.toxicity import abusive
 from castaway.envs.strictbot.teaching import IDLE, StrictbotRules
 from castaway.envs.strictbot.telling import MADE_UP, question_of
@@ -177,9 +177,9 @@ def test_neither_answers_nor_prompts_alone_tell_the_chosen_one() -> None:
 
 
 def outcome(wanted: int, produced: int, family: str, factual: float = 1.0, toxic: float = 0.0) -> Outcome:
-    details = {"wanted": wanted, "produced": produced, "family": families().index(family), "factual": factual}
+    details = {"wanted": wanted, "produced": produced, "factual": factual}
     rest = {"words": 10.0, "toxic": toxic, "constructiveness": 1.0, "inconsistency": 0.0, "toxicity": toxic}
-    return Outcome(wanted == produced, "", {**details, **rest})
+    return Outcome(wanted == produced, "", {**details, **rest}, {"family": family})
 
 
 def test_figures_by_hand() -> None:
@@ -221,7 +221,9 @@ def test_half_of_what_training_asks_is_made_up_and_judged_as_any_other() -> None
             assert kind_of(task_id) == question.kind
             assert set(question.fact.split(" ")) <= set(vocabulary())
             environment.step({prompt.agent: expert(prompt).action})
-            assert environment.outcome().success and environment.outcome().details["factual"] == 1.0
+            outcome = environment.outcome()
+            assert outcome.success and outcome.details["factual"] == 1.0
+            assert outcome.labels == {"family": question.family}
             environment.reset(task_id, "one")
             assert environment.prompts() == (prompt,)
 
