@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 
 from castaway.rl.trajectory import Episode, Trajectory, Turn
 from castaway.tasks.environment import Prompt, TextEnvironment
-from castaway.tasks.reply import parse_reply
 from castaway.teacher.base import Attempt, Teacher, Verdict
 
 
@@ -172,7 +171,7 @@ def begin_round(playing: dict[int, Table], speaker: Speaker, rival: Speaker | No
     spoken = [(number, table, table.environment.prompts()) for number, table in sorted(playing.items())]
     asked = [(table.environment, prompt) for _, table, prompts in spoken for prompt in prompts]
     answers = _answers([prompt for _, prompt in asked], speaker, rival)
-    attempts = [Attempt(prompt, answer.text) for (_, prompt), answer in zip(asked, answers, strict=True)]
+    attempts = [Attempt.of(prompt, answer.text) for (_, prompt), answer in zip(asked, answers, strict=True)]
     games = [environment for environment, _ in asked]
     return Round(spoken, answers, attempts, _judged(list(zip(games, attempts, strict=True)), judge))
 
@@ -212,7 +211,7 @@ def judging(teacher: Teacher | None, lanes: int) -> Iterator[Judge]:
 
 def _as_it_stands(environment: TextEnvironment, attempt: Attempt) -> Verdict:
     """Nobody helps: a legal action is executed, anything else is idleness."""
-    action = parse_reply(attempt.text).action
+    action = attempt.reply.action
     refusal = environment.rules.refusal(attempt.prompt.observation, action)
     if refusal:
         return Verdict(False, environment.idle, 0.0, refusal.sentence, "", "none")

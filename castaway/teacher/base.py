@@ -23,6 +23,7 @@ from typing import Protocol
 
 from castaway.errors import CastawayError
 from castaway.tasks.environment import Prompt
+from castaway.tasks.reply import Reply, parse_reply
 
 WORST_PENALTY = -5.0
 
@@ -33,11 +34,18 @@ class Attempt:
 
     prompt: Prompt
     text: str
+    reply: Reply
+    """The parts of the text, parsed once and carried along."""
+
+    @classmethod
+    def of(cls, prompt: Prompt, text: str) -> Attempt:
+        """The attempt of a student that wrote `text`."""
+        return cls(prompt, text, parse_reply(text))
 
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """What somebody thinks of an attempt."""
+    """How a model or the rules judged an attempt, for a report on where they differ."""
 
     valid: bool
     action: str

@@ -26,7 +26,7 @@ def smoke_attempts(environment: TextEnvironment) -> list[Attempt]:
     while not environment.done:
         for prompt in environment.prompts():
             if environment.rules.refusal(prompt.observation, SMOKE_CASES[-1]) is None:
-                return [Attempt(prompt, str(Reply("I think", action))) for action in SMOKE_CASES]
+                return [Attempt.of(prompt, str(Reply("I think", action))) for action in SMOKE_CASES]
         environment.step({})
     raise ValueError(f"nobody may {SMOKE_CASES[-1]} in this game")
 
@@ -39,7 +39,7 @@ def distinct_attempts(environment: TextEnvironment, count: int) -> list[Attempt]
         environment.reset(task_id, environment.seats[0])
         while not environment.done and len(found) < count:
             prompts: tuple[Prompt, ...] = environment.prompts()
-            found += [Attempt(prompt, str(Reply("I think", f"MOVING {len(found)}"))) for prompt in prompts]
+            found += [Attempt.of(prompt, str(Reply("I think", f"MOVING {len(found)}"))) for prompt in prompts]
             environment.step({})
         task_id += 1
     return found[:count]

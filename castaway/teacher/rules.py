@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from castaway.tasks.environment import Rules, Severity
-from castaway.tasks.reply import Reply, parse_reply
 from castaway.teacher.base import Attempt, Verdict
 
 
@@ -46,10 +45,10 @@ class RulesTeacher:
         return [self._judge(attempt) for attempt in attempts]
 
     def _judge(self, attempt: Attempt) -> Verdict:
-        reply = parse_reply(attempt.text)
+        reply = attempt.reply
         observation = attempt.prompt.observation
         if not reply.action:
-            return self._without_action(attempt, reply)
+            return self._without_action(attempt)
         refusal = self._rules.refusal(observation, reply.action)
         if refusal:
             action = self._rules.repair(observation, reply.action)
@@ -64,7 +63,7 @@ class RulesTeacher:
             return Verdict(True, reply.action, NO_REASONING, "The REASONING line is missing.", "", "rules")
         return Verdict(True, reply.action, 0.0, "", "", "rules")
 
-    def _without_action(self, attempt: Attempt, reply: Reply) -> Verdict:
+    def _without_action(self, attempt: Attempt) -> Verdict:
         """No ACTION line: the whole text is searched for a meaning; without a word in it, it is gibberish."""
         observation = attempt.prompt.observation
         action = self._rules.repair(observation, attempt.text)

@@ -73,7 +73,7 @@ def test_what_the_teacher_meant_is_what_the_correction_teaches(seed: int) -> Non
         prompt = Prompt(sailor.name, sailor.role, (), observation)
         for legal in rules.legal_actions(observation):
             broken = random.choice([legal.lower(), legal.replace(" ", ""), f"**{legal}**", f"{legal}."])
-            verdict = RulesTeacher(rules).judge([Attempt(prompt, f"REASONING: hm\nACTION: {broken}")])[0]
+            verdict = RulesTeacher(rules).judge([Attempt.of(prompt, f"REASONING: hm\nACTION: {broken}")])[0]
             if verdict.valid:
                 continue
             assert parse_reply(correct(turn(broken, verdict.action)).target) == Reply(

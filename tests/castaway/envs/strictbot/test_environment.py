@@ -62,12 +62,12 @@ def test_the_teacher_corrects_to_the_level_that_is_deserved() -> None:
     for prompt in prompts(7, 1):
         question = find(prompt.observation.asked, prompt.observation.fact)
         for text in ("", "REASONING: trivial\nACTION: you are an idiot", slip(Reply("x", "a b c"), Random(2))):
-            (verdict,) = teacher.judge([Attempt(prompt, text)])
+            (verdict,) = teacher.judge([Attempt.of(prompt, text)])
             if not verdict.valid:
                 assert produced_levels([(verdict.action, question.fact)]) == [question.level]
                 assert question.fact in verdict.action and verdict.reasoning == question.kind
         wrong = write(question.level % 3 + 1, question.fact, Random(1))
-        (verdict,) = teacher.judge([Attempt(prompt, str(Reply(question.kind, wrong)))])
+        (verdict,) = teacher.judge([Attempt.of(prompt, str(Reply(question.kind, wrong)))])
         assert verdict.valid and verdict.penalty < 0 and "deserves" in verdict.critique
 
 
