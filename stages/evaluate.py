@@ -24,8 +24,9 @@ from castaway.models.policy import load_model, load_tokenizer
 from castaway.models.reward import RewardScorer
 from castaway.models.training import seed_everything
 from castaway.rl.actor_critic import ActorCritic
-from castaway.rl.rollout import Answer, Speaker, play_episodes
-from castaway.rl.speaker import BestOf, ModelSpeaker
+from castaway.rl.policies import BestOf, ModelPolicy
+from castaway.rl.rollout import Generation, Policy, play_episodes
+from castaway.rl.sampling import SamplingRules
 from castaway.rl.trajectory import Episode, Turn
 from castaway.tasks.environment import HELD_OUT_START, Played, Prompt, block_of, ids_in_a_row
 from castaway.tasks.registry import make_environment, task_module
@@ -71,7 +72,7 @@ def _tasks(context: Context) -> list[tuple[int, str]]:
     return [(HELD_OUT_START + task_id, seat) for seat in seats for task_id in kin[: counts[seat]]]
 
 
-def _players(context: Context) -> Iterator[tuple[str, Speaker]]:
+def _players(context: Context) -> Iterator[tuple[str, Policy]]:
     """Everybody by name, in the order in which they play; a policy is loaded when its turn comes."""
     base, count = context.folder("base"), context.params.evaluate.best_of
     reward_model, read_by = context.folder("reward_model"), [context.folder("sft")]
@@ -84,7 +85,7 @@ def _players(context: Context) -> Iterator[tuple[str, Speaker]]:
     yield "demonstrators", _demonstrators(context)
 
 
-def _play(context: Context, tasks: Sequence[tuple[int, str]], speaker: Speaker, bar: Any) -> list[Episode]:
+def _play(context: Context, tasks: Sequence[tuple[int, str]], speaker: Policy, bar: Any) -> list[Episode]:
     return play_episodes(
         lambda: make_environment(context.params, context.task),
         tasks,
@@ -103,24 +104,27 @@ def _draw(context: Context, metrics: dict[str, Any]) -> None:
         (context.output / name).write_text(grouped_bars(groups, figure), "utf-8")
 
 
-def _speaker(context: Context, base: Path, adapters: Sequence[Path]) -> ModelSpeaker:
+def _speaker(context: Context, base: Path, adapters: Sequence[Path]) -> ModelPolicy:
     """A policy with all of its adapters merged."""
     device = "cpu" if context.params.device == "cpu" else "cuda"
     actor = ActorCritic(load_model(base, adapters)).to(device)
     generator = torch.Generator(device=device).manual_seed(context.params.seed)
-    params = context.params.evaluate
-    ppo = context.params.ppo
-    return ModelSpeaker(
-        actor, load_tokenizer(base), params.temperature, ppo.max_new_tokens, generator, ppo.tokens_per_pass
+    tokenizer, ppo = load_tokenizer(base), context.params.ppo
+    rules = SamplingRules.of(
+        tokenizer,
+        temperature=context.params.evaluate.temperature,
+        max_new_tokens=ppo.max_new_tokens,
+        tokens_per_pass=ppo.tokens_per_pass,
     )
+    return ModelPolicy(actor, tokenizer, rules, generator)
 
 
-def _demonstrators(context: Context) -> Speaker:
+def _demonstrators(context: Context) -> Policy:
     """The players that the demonstrations come from."""
     play = task_module(context.task).demonstrator(Random(context.params.seed), context.params.dataset.carelessness)
 
-    def speak(prompts: Sequence[Prompt]) -> list[Answer]:
-        return [Answer(str(play(prompt))) for prompt in prompts]
+    def speak(prompts: Sequence[Prompt]) -> list[Generation]:
+        return [Generation(str(play(prompt))) for prompt in prompts]
 
     return speak
 

@@ -1,4 +1,4 @@
-"""The update of PPO: epochs of minibatches over the lessons of one rollout, and the SFT pass on corrections."""
+"""The update of PPO: epochs of minibatches over the samples of one rollout, and the SFT pass on corrections."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from castaway.rl.actor_critic import ActorCritic, Scores, TurnBatch
 from castaway.rl.kl import kl_estimate
 from castaway.rl.losses import clipped_policy_loss, clipped_value_loss, masked_mean
 from castaway.rl.ranks import Ranks
-from castaway.rl.rewards import Lesson
+from castaway.rl.rewards import Sample
 
 Row = TypeVar("Row")
 PATIENCE = 1.5
@@ -24,7 +24,7 @@ TaughtRow = tuple[list[int], list[int], list[bool]]
 
 
 class PolicyUpdate:
-    """The optimiser, and what it does with lessons."""
+    """The optimiser, and what it does with samples."""
 
     def __init__(self, actor: ActorCritic, params: PpoParams, generator: torch.Generator, ranks: Ranks) -> None:
         """Train the actor's adapter and value head; minibatches are drawn from `generator`."""
@@ -42,16 +42,16 @@ class PolicyUpdate:
 
     def update(
         self,
-        lessons: Sequence[Lesson],
+        samples: Sequence[Sample],
         numbers: Sequence[int],
         step: int,
         kl_coefficient: float,
     ) -> dict[str, float]:
-        """A few passes over the lessons of step number `step`, from 0.
+        """A few passes over the samples of step number `step`, from 0.
 
         Args:
-            lessons: this process's, of one rollout.
-            numbers: what each lesson is called among those of all processes, from 0 without gaps.
+            samples: this process's, of one rollout.
+            numbers: what each sample is called among those of all processes, from 0 without gaps.
             step: decides the learning rates, and whether the critic is still warming up.
             kl_coefficient: of the KL penalty inside the loss; 0 if it is not there.
 
@@ -60,8 +60,8 @@ class PolicyUpdate:
         """
         self._anneal(step)
         warming_up = step < self._params.critic_warmup
-        mine = dict(zip(numbers, lessons, strict=True))
-        everything = sum(self._ranks.gather(len(lessons)))
+        mine = dict(zip(numbers, samples, strict=True))
+        everything = sum(self._ranks.gather(len(samples)))
         totals: dict[str, float] = {}
         count = 0
         for chosen in self._minibatches(everything):
@@ -139,7 +139,7 @@ class PolicyUpdate:
             group["lr"] = rate * left
 
     def _minibatches(self, count: int) -> Iterator[list[int]]:
-        """The numbers of all lessons in a new order, once an epoch; the same for all processes."""
+        """The numbers of all samples in a new order, once an epoch; the same for all processes."""
         size = self._params.minibatch_turns
         for _ in range(self._params.epochs):
             drawn = torch.randperm(count, generator=self._generator, device=self._generator.device).tolist()
@@ -147,14 +147,14 @@ class PolicyUpdate:
             for start in range(0, len(order), size):
                 yield order[start : start + size]
 
-    def _minibatch(self, lessons: list[Lesson], kl_coefficient: float, warming_up: bool) -> dict[str, float]:
-        """One step from this process's lessons of a minibatch, which may be none of them."""
-        everything = sum(self._ranks.gather(_tokens(lessons)))
+    def _minibatch(self, samples: list[Sample], kl_coefficient: float, warming_up: bool) -> dict[str, float]:
+        """One step from this process's samples of a minibatch, which may be none of them."""
+        everything = sum(self._ranks.gather(_tokens(samples)))
         passes: list[tuple[float, dict[str, float]]] = []
 
         def losses() -> Iterator[torch.Tensor]:
-            lengths = [len(lesson.turn.prompt_tokens) + len(lesson.turn.reply_tokens) for lesson in lessons]
-            for part in self._in_passes(lessons, lengths):
+            lengths = [len(sample.turn.prompt_tokens) + len(sample.turn.reply_tokens) for sample in samples]
+            for part in self._in_passes(samples, lengths):
                 loss, values = self._pass(part, kl_coefficient, warming_up)
                 share = _tokens(part) / everything
                 passes.append((share, values))
@@ -168,24 +168,24 @@ class PolicyUpdate:
         return {**self._ranks.mean(means, mine), "gradient_norm": norm}
 
     def _pass(
-        self, lessons: list[Lesson], kl_coefficient: float, warming_up: bool
+        self, samples: list[Sample], kl_coefficient: float, warming_up: bool
     ) -> tuple[torch.Tensor, dict[str, float]]:
-        """The mean loss over the tokens of some lessons, and figures of the same kind."""
-        batch = self.batch([(lesson.turn.prompt_tokens, lesson.turn.reply_tokens) for lesson in lessons])
+        """The mean loss over the tokens of some samples, and figures of the same kind."""
+        batch = self.batch([(sample.turn.prompt_tokens, sample.turn.reply_tokens) for sample in samples])
         scores = self._actor.score(
             batch,
             self._params.temperature,
             value_head_only=warming_up,
             learn_entropy=self._params.entropy_coefficient > 0,
         )
-        old = padded([lesson.old_logprobs for lesson in lessons], batch)
-        loss, values = self._loss(lessons, batch, scores, old, kl_coefficient, warming_up)
+        old = padded([sample.old_logprobs for sample in samples], batch)
+        loss, values = self._loss(samples, batch, scores, old, kl_coefficient, warming_up)
         update_kl = masked_mean(kl_estimate(old, scores.logprobs.detach(), "k3"), batch.mask)
         return loss, {**values, "update_kl": update_kl.item()}
 
     def _loss(
         self,
-        lessons: list[Lesson],
+        samples: list[Sample],
         batch: TurnBatch,
         scores: Scores,
         old: torch.Tensor,
@@ -194,12 +194,12 @@ class PolicyUpdate:
     ) -> tuple[torch.Tensor, dict[str, float]]:
         """Policy + value_coefficient * value - entropy_coefficient * entropy + kl_coefficient * KL(p || p_ref)."""
         params = self._params
-        old_values = padded([lesson.turn.values for lesson in lessons], batch)
-        advantages = padded([lesson.advantages for lesson in lessons], batch)
-        returns = padded([lesson.returns for lesson in lessons], batch)
+        old_values = padded([sample.turn.values for sample in samples], batch)
+        advantages = padded([sample.advantages for sample in samples], batch)
+        returns = padded([sample.returns for sample in samples], batch)
         importance = None
         if params.importance_cap is not None:
-            importance = padded([lesson.importance or [] for lesson in lessons], batch)
+            importance = padded([sample.importance or [] for sample in samples], batch)
         policy_loss, clipped = clipped_policy_loss(
             scores.logprobs, old, advantages, batch.mask, params.clip_range, importance
         )
@@ -215,15 +215,15 @@ class PolicyUpdate:
             return params.value_coefficient * value_loss, values
         loss = policy_loss + params.value_coefficient * value_loss - params.entropy_coefficient * entropy
         if kl_coefficient:
-            reference = padded([lesson.reference for lesson in lessons], batch)
+            reference = padded([sample.reference for sample in samples], batch)
             loss = loss + kl_coefficient * masked_mean(
                 kl_estimate(scores.logprobs, reference, params.kl_estimator), batch.mask
             )
         return loss, values
 
 
-def _tokens(lessons: Sequence[Lesson]) -> int:
-    return sum(len(lesson.turn.reply_tokens) for lesson in lessons)
+def _tokens(samples: Sequence[Sample]) -> int:
+    return sum(len(sample.turn.reply_tokens) for sample in samples)
 
 
 def unpadded(values: torch.Tensor, batch: TurnBatch) -> list[list[float]]:

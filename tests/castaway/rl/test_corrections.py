@@ -25,7 +25,19 @@ WRONG = st.text(max_size=60) | st.text(max_size=30).map(lambda text: f"REASONING
 
 
 def turn(text: str, action: str, valid: bool = False) -> Turn:
-    return Turn(({"role": "user", "content": "prompt"},), [], [], [], [], text, action, valid, -1.0, "No.")
+    return Turn(
+        messages=({"role": "user", "content": "prompt"},),
+        prompt_tokens=[],
+        reply_tokens=[],
+        logprobs=[],
+        values=[],
+        text=text,
+        reply=parse_reply(text),
+        action=action,
+        valid=valid,
+        penalty=-1.0,
+        critique="No.",
+    )
 
 
 @given(st.data())
