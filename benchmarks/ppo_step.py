@@ -32,7 +32,7 @@ from castaway.rl.ppo import PpoTrainer
 from castaway.rl.rollout import Generation
 from castaway.rl.sampling import SamplingRules, sample_replies
 from castaway.rl.tasks import TaskSource
-from castaway.tasks.environment import HELD_OUT_START, Message, Outcome, Prompt, Stage, TextEnvironment
+from castaway.tasks.environment import HELD_OUT_START, CurriculumStage, Message, Outcome, Prompt, TextEnvironment
 from castaway.teacher.base import Attempt, Verdict
 
 ROOT = Path(__file__).parents[1]
@@ -139,7 +139,7 @@ def our_trainer(params: Params, shape: Shape, batches: int, separate: bool = Fal
         scorer,
         settings,
         seed=0,
-        source=TaskSource([Stage("all", range(HELD_OUT_START), ("crew",))], settings.replay, 0, "crew"),
+        source=TaskSource([CurriculumStage("all", range(HELD_OUT_START), ("crew",))], settings.replay, 0, "crew"),
         served=lambda actor, generator: TokenPolicy(actor, shape, generator),
     )
 

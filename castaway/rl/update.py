@@ -16,15 +16,15 @@ from castaway.rl.ranks import Ranks
 from castaway.rl.rewards import Sample
 
 Row = TypeVar("Row")
-PATIENCE = 1.5
-"""An update is broken off when its KL is so many times `target_kl` (as Stable-Baselines3 does)."""
+KL_TOLERANCE = 1.5
+"""An update ends early when its KL exceeds `target_kl` times this (as in Stable-Baselines3)."""
 
 TaughtRow = tuple[list[int], list[int], list[bool]]
 """Prompt tokens, the tokens to be written, and which of those are learned."""
 
 
 class PolicyUpdate:
-    """The optimiser, and what it does with samples."""
+    """The optimiser, and its two kinds of update: PPO on samples, and supervised learning on corrections."""
 
     def __init__(self, actor: ActorCritic, params: PpoParams, generator: torch.Generator, ranks: Ranks) -> None:
         """Train the actor's adapter and value head; minibatches are drawn from `generator`."""
@@ -51,12 +51,13 @@ class PolicyUpdate:
 
         Args:
             samples: this process's, of one rollout.
-            numbers: what each sample is called among those of all processes, from 0 without gaps.
+            numbers: one for each sample; over all processes they go from 0 without gaps.
             step: decides the learning rates, and whether the critic is still warming up.
             kl_coefficient: of the KL penalty inside the loss; 0 if it is not there.
 
         Returns:
-            Means over the minibatches.
+            Means over the minibatches: losses, the entropy in nats, the share of clipped tokens, the norm of the
+            gradient before it was clipped, and `update_kl`, the KL in nats per token from the policy before the update.
         """
         self._anneal(step)
         warming_up = step < self._params.critic_warmup
@@ -69,7 +70,7 @@ class PolicyUpdate:
             count += 1
             for name, value in values.items():
                 totals[name] = totals.get(name, 0.0) + value
-            if self._params.target_kl and values["update_kl"] > PATIENCE * self._params.target_kl:
+            if self._params.target_kl and values["update_kl"] > KL_TOLERANCE * self._params.target_kl:
                 break
         return {**{name: value / count for name, value in totals.items()}, "minibatches": float(count)}
 
@@ -104,7 +105,7 @@ class PolicyUpdate:
     ) -> tuple[float, torch.Tensor]:
         """One step of the optimiser with the gradients of all losses and processes; returns their norm, and the loss.
 
-        Each loss is made when its turn comes, and gone before the next one is.
+        The losses may be a generator: then no more than one of their graphs is in memory at a time.
         """
         optimizer.zero_grad()
         total = torch.zeros((), device=self._generator.device)
@@ -117,11 +118,14 @@ class PolicyUpdate:
         return norm.item(), total
 
     def batch(self, pairs: Sequence[tuple[list[int], list[int]]]) -> TurnBatch:
-        """(prompt, reply) tokens on the actor's device."""
+        """A padded batch of (prompt tokens, reply tokens) on the actor's device."""
         return TurnBatch.of(list(pairs), self._generator.device)
 
     def score_all(self, pairs: Sequence[tuple[list[int], list[int]]]) -> list[tuple[list[float], list[float]]]:
-        """Log-probabilities and values of replies under the actor as it is, without gradients."""
+        """For each (prompt tokens, reply tokens): log-probabilities in nats and values of the reply's tokens.
+
+        They are of the actor as it is, without gradients.
+        """
         found: dict[int, tuple[list[float], list[float]]] = {}
         with torch.inference_mode():
             for group in by_tokens([len(prompt) + len(reply) for prompt, reply in pairs], self._params.tokens_per_pass):
@@ -132,7 +136,7 @@ class PolicyUpdate:
         return [found[index] for index in range(len(pairs))]
 
     def _anneal(self, step: int) -> None:
-        """Learning rates fall in a straight line to 0 at the last step (Huang et al. 2022, detail 4)."""
+        """Learning rates fall linearly to 0 after the last step (Huang et al. 2022, detail 4)."""
         left = 1 - step / self._params.steps
         rates = (self._params.learning_rate, self._params.value_learning_rate)
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):

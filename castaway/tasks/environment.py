@@ -6,12 +6,12 @@ evaluation) can use your game. `castaway.tasks.checker.check_environment` tests 
 **An episode.** `reset(task_id)` starts a deterministic episode: the same id, seat and typed actions give the same
 prompts and rewards, byte for byte, on every machine. Then, until `done`:
 
-1. `prompts()` says who must speak now and hands each speaker its chat messages. There is at least one speaker.
-   Several agents may speak at once; they do not see each other's answers of the turn.
-2. Somebody (a policy, a teacher, a person) decides on a *typed action* for each speaker: a string in exactly the
+1. `prompts()` names the agents that must act now, at least one, and gives each its chat messages. Several agents may
+   act at once; they do not see each other's answers of the turn.
+2. Somebody (a policy, a teacher, a person) decides on a *typed action* for each of them: a string in exactly the
    form that the rules define. `Rules.refusal(observation, action)` says whether it is legal.
 3. `step(actions)` executes them. What is missing or not legal counts as the environment's `idle` action. It returns
-   what *every* agent was paid since the last step, whether or not it had to speak: an agent without a turn can still
+   what *every* agent was paid since the last step, whether or not it was prompted: an agent without a turn can still
    earn or lose.
 
 Every episode ends, even one in which nobody does anything but idle. After `done` nobody is prompted and `step` raises
@@ -30,7 +30,7 @@ evaluation; no training stage may draw one of those.
 prompted too, in turns of their own or beside the agents of the seat, and their prompts are marked (`Prompt.rival`).
 Training lets an earlier policy of the learner's own answer those, and learns nothing from them.
 
-**Stages.** A task's curriculum is a tuple of `Stage`s, easy ones first; a task that has none has one stage.
+**Curriculum.** A task's curriculum is a tuple of `CurriculumStage`s, easy ones first: one if it is always the same.
 
 **Randomness** comes from the task id only; **time** does not exist; nothing is printed.
 """
@@ -72,7 +72,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """One agent's turn to speak."""
+    """What one agent is asked in one turn."""
 
     agent: str
     role: str
@@ -101,7 +101,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What became of an episode that somebody played, for reports."""
+    """The result of an episode, for reports."""
 
     task_id: int
     seat: str
@@ -113,20 +113,24 @@ class Played:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
-    """What is played for a while in training."""
+class CurriculumStage:
+    """The episodes that training draws from for a while, and when it moves on to others."""
 
     name: str
     task_ids: Sequence[int]
-    """Training ids, all with the same chance; it may be long and hold nothing, as a `range` does."""
+    """Training ids, all with the same chance; a `range` will do, which takes no memory."""
     seats: tuple[str, ...]
-    """What is played on them, in turn."""
+    """The seats in which they are played, in turn."""
     threshold: float = 1.0
     """Share of successes in a full window from which the next stage is played."""
     floor: float = 0.0
     """Share of successes in a full window under which the stage before is played again."""
     window: int = 100
-    """Episodes in a row that are looked at."""
+    """How many of the last episodes count for `threshold` and `floor`."""
+
+
+Stage = CurriculumStage
+"""An alias for modules that do not use the longer name yet."""
 
 
 class Rules(Protocol):

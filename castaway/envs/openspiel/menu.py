@@ -12,7 +12,7 @@ import re
 from difflib import SequenceMatcher
 
 from castaway.envs.openspiel.compact import names
-from castaway.envs.openspiel.expert import opinions
+from castaway.envs.openspiel.expert import move_values
 from castaway.envs.openspiel.observation import Observation
 from castaway.envs.openspiel.tactics import judgement
 from castaway.tasks.environment import Refusal
@@ -64,7 +64,7 @@ class MenuRules:
         if action == BY_LOT:
             return "by lot"
         at = int(action) - 1
-        return f"{opinions(observation)[at].why} {names(observation)[at]}"
+        return f"{move_values(observation)[at].why} {names(observation)[at]}"
 
     def blunder(self, observation: Observation, action: str) -> str:
         """A win at once that is passed by, or left to the other side though another move would not leave it."""

@@ -18,7 +18,7 @@ from castaway.rl.rollout import Generation, play_episodes
 from castaway.rl.sampling import SamplingRules
 from castaway.rl.self_play import FrozenPool
 from castaway.rl.tasks import TaskSource
-from castaway.tasks.environment import SELF_PLAY, Prompt, Stage
+from castaway.tasks.environment import SELF_PLAY, CurriculumStage, Prompt
 from castaway.teacher.base import Attempt, Verdict
 from castaway.teacher.rules import RulesTeacher
 from tests.castaway.rl.small import NoScorer, ppo_params, shipped, stirred, student
@@ -152,8 +152,8 @@ def trainer(seed: int = 1, **changes: Any) -> PpoTrainer:
         sft_minimum=1, minibatch_turns=16, epochs=1, **changes,
     )  # fmt: skip
     stages = [
-        Stage("easy", tables_named(GAMES), ("random", "self"), threshold=0.2, window=2),
-        Stage("hard", tables_named(GAMES), ("self",)),
+        CurriculumStage("easy", tables_named(GAMES), ("random", "self"), threshold=0.2, window=2),
+        CurriculumStage("hard", tables_named(GAMES), ("self",)),
     ]
     source = TaskSource(stages, shipped().ppo.replay, seed, "random")
     teacher = RulesTeacher(environment().rules)
@@ -181,7 +181,7 @@ def test_a_resumed_run_of_self_play_goes_on_as_if_unbroken(changes: dict[str, An
 
 def test_where_no_stage_names_it_nothing_is_kept() -> None:
     ppo = trainer()
-    ppo.source.curriculum.stages = (Stage("all", tables_named(GAMES), ("random",)),)
+    ppo.source.curriculum.stages = (CurriculumStage("all", tables_named(GAMES), ("random",)),)
     plain = PpoTrainer(
         *student(), environment, RulesTeacher(environment().rules), NoScorer(), ppo.params, 1, ppo.source
     )
