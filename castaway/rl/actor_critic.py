@@ -92,7 +92,7 @@ class ActorCritic(nn.Module):
         with torch.set_grad_enabled(torch.is_grad_enabled() and learn_entropy):
             entropy = -(log_all.exp() * log_all).sum(-1)
         values = self.values(before.detach() if value_head_only else before)
-        return Scores(logprobs * batch.mask, entropy * batch.mask, values * batch.mask)
+        return Scores(logprobs=logprobs * batch.mask, entropy=entropy * batch.mask, values=values * batch.mask)
 
     @contextmanager
     def reference(self) -> Iterator[None]:
@@ -140,4 +140,6 @@ class TurnBatch:
             replies[row, : len(reply)] = torch.tensor(reply)
             before[row, : len(reply)] = torch.arange(len(prompt) - 1, length - 1)
             mask[row, : len(reply)] = 1.0
-        return cls(*(tensor.to(device) for tensor in (tokens, replies, before, mask)))
+        return cls(
+            tokens=tokens.to(device), replies=replies.to(device), before_reply=before.to(device), mask=mask.to(device)
+        )

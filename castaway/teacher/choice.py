@@ -31,7 +31,7 @@ def chosen_teacher(
     if params.kind == "rules":
         yield RulesTeacher(rules)
         return
-    conduct = Conduct(params.cascade, params.override_legal, params.on_outage)
+    conduct = Conduct(cascade=params.cascade, override_legal=params.override_legal, on_outage=params.on_outage)
     teacher = ServedTeacher(task, rules, endpoint_of(params), conduct, AnswerCache(store), observer)
     try:
         yield teacher

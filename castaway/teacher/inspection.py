@@ -95,7 +95,14 @@ async def _measure(environment: TextEnvironment, endpoint: Endpoint, attempts: S
     took = sorted(one for one, text in answers if text is not None) or [0.0]
     cuts = quantiles(took, n=20, method="inclusive") if len(took) > 1 else took * 19
     usable = sum(_is_answer(text) for text in texts) / max(1, len(texts))
-    return Speed(endpoint.concurrency, len(texts) / seconds, cuts[9], cuts[18], usable, len(answers) - len(texts))
+    return Speed(
+        concurrency=endpoint.concurrency,
+        per_second=len(texts) / seconds,
+        median=cuts[9],
+        worst_twentieth=cuts[18],
+        usable=usable,
+        failed=len(answers) - len(texts),
+    )
 
 
 def _is_answer(text: str) -> bool:

@@ -55,13 +55,13 @@ class RulesTeacher:
             price = PRICES[refusal.severity]
             stands = reply.reasoning and price.reasoning_stands
             reasoning = "" if stands else self._rules.reason(observation, action)
-            return Verdict(False, action, price.penalty, refusal.sentence, reasoning, "rules")
+            return _put_right(action, price.penalty, refusal.sentence, reasoning)
         blunder = self._rules.blunder(observation, reply.action)
         if blunder:
-            return Verdict(True, reply.action, BLUNDER, blunder, "", "rules")
+            return _allowed(reply.action, BLUNDER, blunder)
         if not reply.reasoning:
-            return Verdict(True, reply.action, NO_REASONING, "The REASONING line is missing.", "", "rules")
-        return Verdict(True, reply.action, 0.0, "", "", "rules")
+            return _allowed(reply.action, NO_REASONING, "The REASONING line is missing.")
+        return _allowed(reply.action, 0.0, "")
 
     def _without_action(self, attempt: Attempt) -> Verdict:
         """No ACTION line: the whole text is searched for a meaning; without a word in it, it is gibberish."""
@@ -70,4 +70,14 @@ class RulesTeacher:
         letters = sum(letter.isascii() and (letter.isalpha() or letter.isspace()) for letter in attempt.text)
         penalty = NO_ACTION if letters * 2 > len(attempt.text) else GIBBERISH
         critique = "The answer has no line that begins with ACTION: and an action."
-        return Verdict(False, action, penalty, critique, self._rules.reason(observation, action), "rules")
+        return _put_right(action, penalty, critique, self._rules.reason(observation, action))
+
+
+def _allowed(action: str, penalty: float, critique: str) -> Verdict:
+    """The student's own action is executed."""
+    return Verdict(valid=True, action=action, penalty=penalty, critique=critique, reasoning="", source="rules")
+
+
+def _put_right(action: str, penalty: float, critique: str, reasoning: str) -> Verdict:
+    """Another action is executed in the place of the student's."""
+    return Verdict(valid=False, action=action, penalty=penalty, critique=critique, reasoning=reasoning, source="rules")
