@@ -29,10 +29,10 @@ from castaway.models.reward import RewardScorer, Scale
 from castaway.models.tiny import train_tokenizer
 from castaway.rl.actor_critic import ActorCritic, Scores, TurnBatch
 from castaway.rl.ppo import PpoTrainer
-from castaway.rl.rollout import Answer
+from castaway.rl.rollout import Generation
 from castaway.rl.sampling import SamplingRules, sample_replies
 from castaway.rl.tasks import TaskSource
-from castaway.tasks.environment import HELD_OUT_START, Message, Outcome, Prompt, Stage, TextEnvironment
+from castaway.tasks.environment import HELD_OUT_START, CurriculumStage, Message, Outcome, Prompt, TextEnvironment
 from castaway.teacher.base import Attempt, Verdict
 
 ROOT = Path(__file__).parents[1]
@@ -139,8 +139,8 @@ def our_trainer(params: Params, shape: Shape, batches: int, separate: bool = Fal
         scorer,
         settings,
         seed=0,
-        source=TaskSource([Stage("all", range(HELD_OUT_START), ("crew",))], settings.replay, 0, "crew"),
-        served=lambda actor, generator: TokenSpeaker(actor, shape, generator),
+        source=TaskSource([CurriculumStage("all", range(HELD_OUT_START), ("crew",))], settings.replay, 0, "crew"),
+        served=lambda actor, generator: TokenPolicy(actor, shape, generator),
     )
 
 
@@ -186,7 +186,7 @@ class AnythingGoes:
         return [Verdict(True, attempt.text, 0.0, "", "", "none") for attempt in attempts]
 
 
-class TokenSpeaker:
+class TokenPolicy:
     """Draws exactly `reply` tokens for prompts that are given as tokens."""
 
     def __init__(self, actor: ActorCritic, shape: Shape, generator: torch.Generator) -> None:
@@ -196,7 +196,7 @@ class TokenSpeaker:
     def refresh(self) -> None:
         """The weights are the actor's own."""
 
-    def __call__(self, prompts: Sequence[Prompt]) -> list[Answer]:
+    def __call__(self, prompts: Sequence[Prompt]) -> list[Generation]:
         rows = [prompt.observation for prompt in prompts]
         samples = sample_replies(self._actor, rows, self._rules, self._generator)
         values = [sample.values for sample in samples]
@@ -205,7 +205,7 @@ class TokenSpeaker:
             with torch.inference_mode():
                 values = self._actor.critic_values(TurnBatch.of(pairs)).tolist()
         return [
-            Answer(" ".join(map(str, sample.tokens)), row, sample.tokens, sample.logprobs, value)
+            Generation(" ".join(map(str, sample.tokens)), row, sample.tokens, sample.logprobs, value)
             for row, sample, value in zip(rows, samples, values, strict=True)
         ]
 

@@ -23,7 +23,7 @@ from castaway.models.tiny import new_model, train_tokenizer
 from castaway.models.tokens import pad_left, prompt_tokens
 from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.continuing import ContinuingRollout
-from castaway.rl.rollout import Answer, Speaker
+from castaway.rl.rollout import Generation, Policy
 from castaway.rl.sampling import SamplingRules, sample_replies
 from castaway.tasks.environment import Prompt
 from castaway.tasks.registry import task_of
@@ -35,22 +35,20 @@ NO_STOP = -1
 def rollout_table(params: Params, episodes: int, rounds: int) -> str:
     """Turns a second with so many episodes side by side, medians of `rounds`."""
     tokenizer, model = untrained(params)
-    speakers: dict[str, Speaker] = {
+    policies: dict[str, Policy] = {
         "`generate`, turn by turn": Generate(model, tokenizer, params, batched=False),
         "`generate`, one batch a round": Generate(model, tokenizer, params, batched=True),
         "TRL's GRPOTrainer with `rollout_func`": Grpo(model, tokenizer, params),
         "ours, with values and log-probabilities": Ours(model, tokenizer, params),
     }
-    turns = {name: 0 for name in speakers}
+    turns = {name: 0 for name in policies}
 
     def play(name: str) -> None:
-        harvest = rollout(params, speakers[name], episodes).play(1)
-        turns[name] = (
-            sum(len(trajectory.turns) for trajectory in harvest.trajectories) * 2
-        )  # one waits, one is complete
+        batch = rollout(params, policies[name], episodes).play(1)
+        turns[name] = sum(len(trajectory.turns) for trajectory in batch.trajectories) * 2  # one waits, one is complete
 
-    seconds = timed({name: lambda name=name: play(name) for name in speakers}, rounds)
-    speeds = {name: turns[name] / seconds[name].wall for name in speakers}
+    seconds = timed({name: lambda name=name: play(name) for name in policies}, rounds)
+    speeds = {name: turns[name] / seconds[name].wall for name in policies}
     slowest = next(iter(speeds.values()))
     rows = [
         [name, f"{speed:,.0f}", f"{seconds[name].cpu / turns[name] * 1000:.2f}", f"{speed / slowest:.1f}"]
@@ -75,13 +73,13 @@ def untrained(params: Params) -> tuple[Any, Any]:
     return tokenizer, model
 
 
-def rollout(params: Params, speaker: Speaker, episodes: int) -> ContinuingRollout:
+def rollout(params: Params, policy: Policy, episodes: int) -> ContinuingRollout:
     ids = count()
     environment = task_of(params, "marooned").make()
     return ContinuingRollout(
         lambda: task_of(params, "marooned").make(),
         lambda: (next(ids), "crew"),
-        speaker,
+        policy,
         RulesTeacher(environment.rules),
         episodes,
     )
@@ -94,12 +92,12 @@ class Generate:
         self._model, self._tokenizer, self._batched = model, tokenizer, batched
         self._length = params.ppo.max_new_tokens
 
-    def __call__(self, prompts: Sequence[Prompt]) -> list[Answer]:
+    def __call__(self, prompts: Sequence[Prompt]) -> list[Generation]:
         rows = [prompt_tokens(self._tokenizer, prompt.messages) for prompt in prompts]
         batches = [rows] if self._batched else [[row] for row in rows]
         return [answer for batch in batches for answer in self._draw(batch)]
 
-    def _draw(self, rows: list[list[int]]) -> list[Answer]:
+    def _draw(self, rows: list[list[int]]) -> list[Generation]:
         tokens, mask = pad_left(rows, self._tokenizer.pad_token_id)
         drawn = self._model.generate(
             input_ids=tokens,
@@ -111,7 +109,7 @@ class Generate:
         )[:, tokens.shape[1] :].tolist()
         nothing = [0.0] * self._length
         return [
-            Answer(self._tokenizer.decode(reply), row, reply, nothing, nothing)
+            Generation(self._tokenizer.decode(reply), row, reply, nothing, nothing)
             for row, reply in zip(rows, drawn, strict=True)
         ]
 
@@ -142,12 +140,12 @@ class Grpo:
                 processing_class=tokenizer,
             )
 
-    def __call__(self, prompts: Sequence[Prompt]) -> list[Answer]:
+    def __call__(self, prompts: Sequence[Prompt]) -> list[Generation]:
         rows = [prompt_tokens(self._tokenizer, prompt.messages) for prompt in prompts]
         replies, _ = self._trainer._generate_single_turn(rows, None, {}, 1)
         nothing = [0.0] * len(rows[0])
         return [
-            Answer(self._tokenizer.decode(reply), row, reply, nothing, nothing)
+            Generation(self._tokenizer.decode(reply), row, reply, nothing, nothing)
             for row, reply in zip(rows, replies, strict=True)
         ]
 
@@ -160,10 +158,10 @@ class Ours:
         self._rules = SamplingRules(1.0, params.ppo.max_new_tokens, NO_STOP, tokenizer.pad_token_id)
         self._generator = torch.Generator().manual_seed(params.seed)
 
-    def __call__(self, prompts: Sequence[Prompt]) -> list[Answer]:
+    def __call__(self, prompts: Sequence[Prompt]) -> list[Generation]:
         rows = [prompt_tokens(self._tokenizer, prompt.messages) for prompt in prompts]
         samples = sample_replies(self._actor, rows, self._rules, self._generator)
         return [
-            Answer(self._tokenizer.decode(sample.tokens), row, sample.tokens, sample.logprobs, sample.values)
+            Generation(self._tokenizer.decode(sample.tokens), row, sample.tokens, sample.logprobs, sample.values)
             for row, sample in zip(rows, samples, strict=True)
         ]

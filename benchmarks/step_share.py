@@ -15,7 +15,7 @@ from castaway.config.params import Params
 from castaway.metrics.markdown import table
 from castaway.models.policy import new_adapter
 from castaway.models.reward import RewardScorer, Scale
-from castaway.rl import speaker
+from castaway.rl import policies
 from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.ppo import PpoTrainer
 from castaway.rl.tasks import TaskSource
@@ -77,7 +77,7 @@ def trainer_of(params: Params, turns: int | None, teacher: Teacher | None = None
 def clocks(spent: dict[str, float]) -> Iterator[None]:
     """Inside, the parts of a step add their seconds to `spent`."""
     places: list[tuple[Any, str, str]] = [
-        (speaker, "sample_replies", "token sampling"),
+        (policies, "sample_replies", "token sampling"),
         (ActorCritic, "score", "forward passes"),
         (RewardScorer, "raw", "forward passes"),
         (torch.Tensor, "backward", "backward passes"),

@@ -17,7 +17,8 @@ from statistics import mean
 from typing import Any
 
 from castaway.config.params import DatasetParams
-from castaway.datasets.scripted import Demonstration, Pair, balanced_pairs, play_scripted, write_rows
+from castaway.datasets.jsonl import write_rows
+from castaway.datasets.scripted import Demonstration, Pair, balanced_pairs, play_scripted
 from castaway.models.policy import load_tokenizer
 from castaway.models.tokens import prompt_tokens, reply_tokens
 from castaway.tasks.environment import HELD_OUT_START, Prompt, TextEnvironment, block_of, ids_in_a_row

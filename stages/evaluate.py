@@ -23,8 +23,9 @@ from castaway.models.policy import load_model, load_tokenizer
 from castaway.models.reward import RewardScorer
 from castaway.models.training import seed_everything
 from castaway.rl.actor_critic import ActorCritic
-from castaway.rl.rollout import Answer, Speaker, play_episodes
-from castaway.rl.speaker import BestOf, ModelSpeaker
+from castaway.rl.policies import BestOf, ModelPolicy
+from castaway.rl.rollout import Generation, Policy, play_episodes
+from castaway.rl.sampling import SamplingRules
 from castaway.rl.trajectory import Episode, Turn
 from castaway.tasks.environment import HELD_OUT_START, Played, Prompt, block_of, ids_in_a_row
 from castaway.tasks.registry import task_of
@@ -49,8 +50,8 @@ def run(context: Context) -> dict[str, Any]:
     played: dict[str, list[Played]] = {}
     rounds = len(POLICIES) * (1 if context.params.evaluate.best_of == 1 else 2) + 1
     with tqdm(total=rounds * len(tasks), desc="evaluate", unit="episode") as bar:
-        for name, speaker in _players(context, task):
-            episodes = _play(context, task, tasks, speaker, bar)
+        for name, policy in _players(context, task):
+            episodes = _play(context, task, tasks, policy, bar)
             metrics[name] = {**_figures(episodes, seats), **_own_figures(context, task, episodes)}
             played[name] = [_played(episode) for episode in episodes]
             for episode in episodes[: context.params.evaluate.replays]:
@@ -70,26 +71,26 @@ def _tasks(context: Context, task: Task[Any]) -> list[tuple[int, str]]:
     return [(HELD_OUT_START + task_id, seat) for seat in seats for task_id in ids[: counts[seat]]]
 
 
-def _players(context: Context, task: Task[Any]) -> Iterator[tuple[str, Speaker]]:
+def _players(context: Context, task: Task[Any]) -> Iterator[tuple[str, Policy]]:
     """Everybody by name, in the order in which they play; a policy is loaded when its turn comes."""
     base, count = context.folder("base"), context.params.evaluate.best_of
     reward_model, read_by = context.folder("reward_model"), [context.folder("sft")]
     scorer = RewardScorer.load(reward_model, base, read_by, load_tokenizer(base))
     for name, stages in POLICIES.items():
-        speaker = _speaker(context, base, [context.folder(stage) for stage in stages])
-        yield name, speaker
+        policy = _policy(context, base, [context.folder(stage) for stage in stages])
+        yield name, policy
         if count > 1:
-            yield f"{name}_best_of_{count}", BestOf(speaker, scorer, count)
+            yield f"{name}_best_of_{count}", BestOf(policy, scorer, count)
     yield "demonstrators", _demonstrators(context, task)
 
 
 def _play(
-    context: Context, task: Task[Any], tasks: Sequence[tuple[int, str]], speaker: Speaker, bar: Any
+    context: Context, task: Task[Any], tasks: Sequence[tuple[int, str]], policy: Policy, bar: Any
 ) -> list[Episode]:
     return play_episodes(
         task.make,
         tasks,
-        speaker,
+        policy,
         teacher=None,
         parallel=128,
         keep_snapshots=context.params.evaluate.replays,
@@ -97,29 +98,29 @@ def _play(
     )
 
 
-def _speaker(context: Context, base: Path, adapters: Sequence[Path]) -> ModelSpeaker:
+def _policy(context: Context, base: Path, adapters: Sequence[Path]) -> ModelPolicy:
     """A policy with all of its adapters merged."""
     device = "cpu" if context.params.device == "cpu" else "cuda"
     actor = ActorCritic(load_model(base, adapters)).to(device)
     generator = torch.Generator(device=device).manual_seed(context.params.seed)
-    return ModelSpeaker(
-        actor,
-        load_tokenizer(base),
-        context.params.evaluate.temperature,
-        context.params.ppo.max_new_tokens,
-        generator,
-        context.params.ppo.tokens_per_pass,
+    tokenizer = load_tokenizer(base)
+    rules = SamplingRules.of(
+        tokenizer,
+        temperature=context.params.evaluate.temperature,
+        max_new_tokens=context.params.ppo.max_new_tokens,
+        tokens_per_pass=context.params.ppo.tokens_per_pass,
     )
+    return ModelPolicy(actor, tokenizer, rules, generator)
 
 
-def _demonstrators(context: Context, task: Task[Any]) -> Speaker:
+def _demonstrators(context: Context, task: Task[Any]) -> Policy:
     """The players that the demonstrations come from."""
     play = task.demonstrator(Random(context.params.seed), context.params.dataset.carelessness)
 
-    def speak(prompts: Sequence[Prompt]) -> list[Answer]:
-        return [Answer(str(play(prompt))) for prompt in prompts]
+    def answer(prompts: Sequence[Prompt]) -> list[Generation]:
+        return [Generation(str(play(prompt))) for prompt in prompts]
 
-    return speak
+    return answer
 
 
 def _figures(episodes: Sequence[Episode], seats: Sequence[str]) -> dict[str, Any]:

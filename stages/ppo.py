@@ -25,9 +25,10 @@ from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.checkpoint import load_newest, random_states, save_checkpoint, set_random_states
 from castaway.rl.corrections import write_corrections
 from castaway.rl.launch import together
+from castaway.rl.policies import Sampler
 from castaway.rl.ppo import PpoTrainer
+from castaway.rl.sampling import SamplingRules
 from castaway.rl.served_sampler import ServedSampler
-from castaway.rl.speaker import Sampler
 from castaway.rl.tasks import TaskSource
 from castaway.serving.server import running
 from castaway.serving.vllm import Serving
@@ -65,7 +66,7 @@ def _follow(context: Context) -> None:
 def _train(context: Context) -> tuple[PpoTrainer, list[dict[str, float]]]:
     """All steps, from the newest checkpoint on."""
     task = task_of(context.params, context.run)
-    choice = chosen_teacher(context.params.teacher, task.name, task.make().rules, context.verdicts, context.trace)
+    choice = chosen_teacher(context.params.teacher, task.rubric(), task.make().rules, context.verdicts, context.trace)
     with choice as teacher, _served(context) as served:
         trainer = _trainer(context, task, teacher, served)
         history = _resume(context, trainer)
@@ -94,8 +95,13 @@ def _served(context: Context) -> Iterator[Callable[[ActorCritic, Generator], Sam
         log=context.root / "scratch" / "sampler.log",
     )
     with running(serving) as server:
-        limits = (params.temperature, params.max_new_tokens)
-        yield lambda actor, generator: ServedSampler(server.url, folder, tokenizer, *limits, actor)
+        rules = SamplingRules.of(
+            tokenizer,
+            temperature=params.temperature,
+            max_new_tokens=params.max_new_tokens,
+            tokens_per_pass=params.tokens_per_pass,
+        )
+        yield lambda actor, generator: ServedSampler(server.url, folder, tokenizer, rules, actor)
 
 
 def _trainer(

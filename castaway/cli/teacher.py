@@ -63,10 +63,11 @@ def check(url: Url = None, model: Model = None, params: Config = Path("params.ya
     from castaway.teacher.served import Conduct, ServedTeacher
 
     chosen = read_params(params)
-    environment = task_of(chosen, "marooned").make()
+    task = task_of(chosen, "marooned")
+    environment = task.make()
     attempts = smoke_attempts(environment)
     endpoint = Endpoint(url or chosen.teacher.url, model or chosen.teacher.model, secret())
-    teacher = ServedTeacher("marooned", environment.rules, endpoint, Conduct())
+    teacher = ServedTeacher(task.rubric(), environment.rules, endpoint, Conduct())
     try:
         judged = teacher.judge(attempts)
     finally:
@@ -95,7 +96,7 @@ def bench(
 
     chosen = read_params(params)
     endpoint = Endpoint(url or chosen.teacher.url, model or chosen.teacher.model, secret())
-    found = measure_speed(task_of(chosen, "marooned").make(), endpoint, levels or [1, 16, 64], questions)
+    found = measure_speed(task_of(chosen, "marooned"), endpoint, levels or [1, 16, 64], questions)
     rows = [
         [
             str(speed.concurrency),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Any
 
+from castaway.datasets.jsonl import read_rows
 from castaway.tasks.environment import Message, Prompt, TextEnvironment
 from castaway.tasks.reply import Reply
 
@@ -98,21 +97,11 @@ def balanced_pairs(
     return pairs
 
 
-def write_rows(path: Path, rows: Iterable[Any]) -> None:
-    """Write dataclasses as JSON lines."""
-    lines = [json.dumps(asdict(row), sort_keys=True, ensure_ascii=False) for row in rows]
-    path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
-
-
 def read_demonstrations(path: Path) -> list[Demonstration]:
     """Read demonstrations."""
-    return [Demonstration(**{**row, "messages": tuple(row["messages"])}) for row in _rows(path)]
+    return read_rows(path, Demonstration)
 
 
 def read_pairs(path: Path) -> list[Pair]:
     """Read pairs."""
-    return [Pair(**{**row, "messages": tuple(row["messages"])}) for row in _rows(path)]
-
-
-def _rows(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text("utf-8").split("\n") if line]
+    return read_rows(path, Pair)

@@ -26,14 +26,14 @@ VALUE_HEAD_FILE = "value_head.safetensors"
 
 @dataclass(frozen=True)
 class Scores:
-    """What the model says about replies; every field has the shape (turns, longest reply)."""
+    """Scores of replies under a model; every field has the shape (turns, longest reply) and is 0 where padded."""
 
     logprobs: torch.Tensor
-    """Log-probability of each reply token at the sampling temperature, 0 where padded."""
+    """Log-probability of each reply token at the sampling temperature, in nats."""
     entropy: torch.Tensor
-    """Entropy of the distribution that the token was drawn from, in nats."""
+    """Entropy of the distribution that each reply token was drawn from, in nats."""
     values: torch.Tensor
-    """Value before each reply token."""
+    """Value before each reply token, in the units of `castaway.rl.rewards.turn_reward`."""
 
 
 class ActorCritic(nn.Module):
@@ -75,8 +75,14 @@ class ActorCritic(nn.Module):
     ) -> Scores:
         """Score replies under the present weights.
 
-        If gradients are enabled they flow from log-probabilities and values, or to the value head alone; from the
-        entropy, which costs as much again as the logits, only if something is to be learned from it.
+        If gradients are enabled they flow from log-probabilities and values.
+
+        Args:
+            batch: prompts with their replies.
+            temperature: at which the replies were drawn.
+            value_head_only: whether the gradients of the values stop at the value head.
+            learn_entropy: whether gradients flow from the entropy as well, which takes as much memory and time again as
+                the logits.
         """
         # Padded on the right, a causal model needs no mask; without one it takes its fastest attention kernel.
         with folded(self.policy):
@@ -86,17 +92,17 @@ class ActorCritic(nn.Module):
         with torch.set_grad_enabled(torch.is_grad_enabled() and learn_entropy):
             entropy = -(log_all.exp() * log_all).sum(-1)
         values = self.values(before.detach() if value_head_only else before)
-        return Scores(logprobs * batch.mask, entropy * batch.mask, values * batch.mask)
+        return Scores(logprobs=logprobs * batch.mask, entropy=entropy * batch.mask, values=values * batch.mask)
 
     @contextmanager
     def reference(self) -> Iterator[None]:
-        """Inside, the adapter is off: the model is the policy that training began from."""
+        """Inside, the adapter is off: the model is the policy that training began from. Without an adapter it fails."""
         assert isinstance(self.policy, PeftModel)
         with self.policy.disable_adapter():
             yield
 
     def save(self, folder: Path) -> None:
-        """Write the adapter, and the value head beside it in a file of its own, as servers of adapters want it."""
+        """Write the adapter, and the value head in a file of its own: servers load the adapter's file alone."""
         assert isinstance(self.policy, PeftModel)
         save_adapter(self.policy, folder)
         save_file(self.value_head.state_dict(), folder / VALUE_HEAD_FILE)
@@ -121,7 +127,7 @@ class TurnBatch:
 
     @classmethod
     def of(cls, pairs: list[tuple[list[int], list[int]]], device: torch.device | str = "cpu") -> TurnBatch:
-        """Pad (prompt tokens, reply tokens) pairs; replies must not be empty."""
+        """Pad pairs of prompt tokens and reply tokens, neither of them empty, on a device."""
         width = max(len(prompt) + len(reply) for prompt, reply in pairs)
         reply_width = max(len(reply) for _, reply in pairs)
         tokens = torch.zeros((len(pairs), width), dtype=torch.long)
@@ -134,4 +140,6 @@ class TurnBatch:
             replies[row, : len(reply)] = torch.tensor(reply)
             before[row, : len(reply)] = torch.arange(len(prompt) - 1, length - 1)
             mask[row, : len(reply)] = 1.0
-        return cls(*(tensor.to(device) for tensor in (tokens, replies, before, mask)))
+        return cls(
+            tokens=tokens.to(device), replies=replies.to(device), before_reply=before.to(device), mask=mask.to(device)
+        )

@@ -1,9 +1,9 @@
 """The next rollout, played while the last one is learned from.
 
-Rollout n + 1 is drawn from the weights before update n, by a twin of the actor in a thread of its own: a served teacher
-thinks while the device learns, and the device learns while the teacher thinks. PPO's ratio is against the
-log-probabilities that were recorded when the words were drawn, so it is exact; it begins one update away from 1 (one
-step off-policy, as in Noukhovitch et al. 2024, "Asynchronous RLHF"). Who is faster decides nothing: the same is drawn.
+Rollout n + 1 is drawn from the weights before update n, by a twin of the actor in a thread of its own: the device
+learns while a served teacher judges. PPO's ratio is against the log-probabilities that were recorded when the tokens
+were drawn, so it is exact; when an update begins it is already one update away from 1 (one step off-policy, as in
+Noukhovitch et al. 2024, "Asynchronous RLHF", arXiv:2410.18252). Which thread is faster does not change what is drawn.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ Result = TypeVar("Result")
 
 
 def twin_of(actor: ActorCritic) -> ActorCritic:
-    """Another actor on the same frozen weights; what is trained it has for itself."""
+    """A copy of the actor that shares its frozen weights and has trained weights of its own."""
+    # `deepcopy` takes what its memo holds as copied already, so the frozen weights are not copied.
     shared = {id(weight): weight for weight in actor.parameters() if not weight.requires_grad}
     return copy.deepcopy(actor, shared)
 
@@ -37,6 +38,11 @@ def follow(twin: ActorCritic, actor: ActorCritic) -> None:
 
 @contextmanager
 def meanwhile(work: Callable[[], Result]) -> Iterator[Callable[[], Result]]:
-    """Work in a thread beside the body, which can ask for its result; the body's end waits for its end."""
+    """Run `work` in a thread while the body runs.
+
+    Yields:
+        A function that waits for the result of `work` and returns it, or raises what `work` raised. The context ends
+        when both the body and `work` have ended.
+    """
     with ThreadPoolExecutor(1, "ahead") as thread:
         yield thread.submit(work).result

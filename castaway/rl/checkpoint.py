@@ -1,4 +1,4 @@
-"""Checkpoints of a PPO run: written whole or not at all, the newest readable one counts."""
+"""Checkpoints of a PPO run: a file is complete or is ignored, and the newest complete one counts."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy
 import torch
 
 KEPT = 2
+"""How many of the newest checkpoints are kept."""
 
 
 def save_checkpoint(folder: Path, step: int, state: dict[str, Any]) -> None:
@@ -20,6 +21,7 @@ def save_checkpoint(folder: Path, step: int, state: dict[str, Any]) -> None:
     path = folder / f"step-{step:06d}.pt"
     torch.save(state, path.with_suffix(".tmp"))
     digest = hashlib.sha256(path.with_suffix(".tmp").read_bytes()).hexdigest()
+    # The bytes have to be on the disk before the file gets its name, and the checksum before that.
     with path.with_suffix(".tmp").open("rb+") as file:
         os.fsync(file.fileno())
     path.with_suffix(".sha256").write_text(digest, "utf-8")
@@ -30,10 +32,11 @@ def save_checkpoint(folder: Path, step: int, state: dict[str, Any]) -> None:
 
 
 def load_newest(folder: Path) -> dict[str, Any] | None:
-    """The state of the newest checkpoint that is whole, or None."""
+    """The state of the newest checkpoint whose checksum holds, or None if there is none."""
     for path in sorted(folder.glob("step-*.pt"), reverse=True):
         seal = path.with_suffix(".sha256")
         if seal.exists() and hashlib.sha256(path.read_bytes()).hexdigest() == seal.read_text("utf-8"):
+            # Any object may be in it: the file is this run's own.
             state: dict[str, Any] = torch.load(path, weights_only=False)
             return state
     return None
@@ -50,7 +53,7 @@ def random_states() -> dict[str, Any]:
 
 
 def set_random_states(states: dict[str, Any]) -> None:
-    """Set them as `random_states` found them."""
+    """Set the global generators to what `random_states` returned."""
     random.setstate(states["python"])
     numpy.random.set_state(states["numpy"])
     torch.set_rng_state(states["torch"])

@@ -12,59 +12,68 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from castaway.rl.rollout import Speaker, Table, play_round
+from castaway.rl.rollout import Policy, Table, play_round
 from castaway.rl.trajectory import Episode, Trajectory
 from castaway.tasks.environment import TextEnvironment
 from castaway.teacher.base import Teacher
 
 
 @dataclass(slots=True)
-class Harvest:
-    """What one rollout brings in."""
+class Batch:
+    """The result of one rollout: what PPO learns from in one step."""
 
     trajectories: list[Trajectory] = field(default_factory=list)
-    """Complete turns that no rollout before held."""
+    """Complete turns, none of which was in an earlier batch."""
     finished: list[Episode] = field(default_factory=list)
-    """Episodes that ended in this rollout, whole."""
+    """Episodes that ended in this rollout, with all of their turns."""
 
 
 class ContinuingRollout:
-    """Tables that are never cleared: where an episode ends, the next one begins."""
+    """Tables that stay in use from step to step: where an episode ends, the next one begins."""
 
     def __init__(
         self,
         make: Callable[[], TextEnvironment],
         draw: Callable[[], tuple[int, str]],
-        speaker: Speaker,
+        policy: Policy,
         teacher: Teacher,
         tables: int,
-        rival: Speaker | None = None,
+        rival: Policy | None = None,
     ) -> None:
-        """Play at so many tables; `draw` gives the next task id and seat, and in self-play `rival` is the others."""
-        self._make, self._draw, self._speaker, self._teacher = make, draw, speaker, teacher
+        """No episode has begun yet.
+
+        Args:
+            make: makes an environment.
+            draw: gives the next task id and seat.
+            policy: replies for the agents of the seats.
+            teacher: judges each reply.
+            tables: episodes in progress at one time.
+            rival: replies for the others in self-play; without one, `policy` does.
+        """
+        self._make, self._draw, self._policy, self._teacher = make, draw, policy, teacher
         self._rival = rival
         self._count = tables
         self._tables: list[Table] = []
         self._learned: list[dict[str, int]] = []
         """For each table, how many of each agent's turns were handed out already."""
 
-    def play(self, turns: int) -> Harvest:
+    def play(self, turns: int) -> Batch:
         """Play rounds until at least so many turns are complete, and hand them out."""
-        harvest = Harvest()
+        batch = Batch()
         while len(self._tables) < self._count:
             self._tables.append(self._next(self._make()))
             self._learned.append({})
-        while _turns(harvest.trajectories) + sum(map(self._waiting, range(self._count))) < turns:
-            play_round(dict(enumerate(self._tables)), self._speaker, self._rival, self._teacher)
+        while _turns(batch.trajectories) + sum(map(self._waiting, range(self._count))) < turns:
+            play_round(dict(enumerate(self._tables)), self._policy, self._rival, self._teacher)
             for number, table in enumerate(self._tables):
                 if table.environment.done:
-                    harvest.trajectories += self._complete(number, ended=True)
-                    harvest.finished.append(table.episode())
+                    batch.trajectories += self._complete(number, ended=True)
+                    batch.finished.append(table.episode())
                     self._tables[number] = self._next(table.environment)
                     self._learned[number] = {}
         for number in range(self._count):
-            harvest.trajectories += self._complete(number, ended=False)
-        return harvest
+            batch.trajectories += self._complete(number, ended=False)
+        return batch
 
     def _waiting(self, number: int) -> int:
         """How many complete turns a table holds."""
@@ -83,7 +92,15 @@ class ContinuingRollout:
             start, end = learned.get(agent, 0), len(whole.turns) - (not ended)
             if end > start:
                 bootstrap = 0.0 if ended else whole.turns[end].values[0]
-                found.append(Trajectory(whole.task_id, agent, whole.role, whole.turns[start:end], bootstrap))
+                found.append(
+                    Trajectory(
+                        task_id=whole.task_id,
+                        agent=agent,
+                        role=whole.role,
+                        turns=whole.turns[start:end],
+                        bootstrap=bootstrap,
+                    )
+                )
                 learned[agent] = end
         return found
 
@@ -101,7 +118,7 @@ class ContinuingRollout:
         ]
 
     def load_state(self, state: list[dict[str, Any]]) -> None:
-        """Play the actions again, and go on from there."""
+        """Play the saved actions again, and go on from there."""
         self._tables, self._learned = [], []
         for saved in state:
             environment = self._make()

@@ -1,14 +1,14 @@
-"""What the student got wrong, with what it should have written: the material of correction-SFT."""
+"""Corrections: the student's wrong replies, each with the right one, to be learned by supervised fine-tuning (SFT)."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from transformers import PreTrainedTokenizerBase
 
+from castaway.datasets.jsonl import read_rows, write_rows
 from castaway.models.tokens import prompt_tokens, reply_tokens
 from castaway.rl.trajectory import Turn
 from castaway.tasks.environment import Message
@@ -24,7 +24,7 @@ class Correction:
     target: str
     """In exactly the typed form: parsed again, it gives the action that the teacher meant."""
     kept: str
-    """How much of `target`, from its beginning, is what the student wrote and stands: it is read, and not learned."""
+    """The beginning of `target` that is the student's own and stands: it is read, and not learned."""
     critique: str
     penalty: float
     source: str
@@ -42,21 +42,32 @@ def correct(turn: Turn) -> Correction:
     """
     if turn.valid:
         raise ValueError("a valid turn has no correction")
-    reply = parse_reply(turn.text)
-    own = reply.reasoning.strip()
+    own = turn.reply.reasoning.strip()
     target = str(Reply(turn.reasoning or own or "I answer in the typed form.", turn.action))
     if parse_reply(target).action != turn.action:
         raise ValueError(f"the correction {target!r} does not read back as {turn.action!r}")
     kept = f"REASONING: {own}" if own and not turn.reasoning else ""
-    if kept and reply.action:
+    if kept and turn.reply.action:
         kept += "\nACTION:"
-    return Correction(turn.messages, turn.text, target, kept, turn.critique, turn.penalty, turn.source)
+    return Correction(
+        messages=turn.messages,
+        wrong=turn.text,
+        target=target,
+        kept=kept,
+        critique=turn.critique,
+        penalty=turn.penalty,
+        source=turn.source,
+    )
 
 
 def correction_tokens(
     tokenizer: PreTrainedTokenizerBase, correction: Correction
 ) -> tuple[list[int], list[int], list[bool]]:
-    """The tokens of prompt and target, and which of the target's are to be learned."""
+    """A correction as a model reads it.
+
+    Returns:
+        The tokens of the prompt, those of the target, and for each of the latter whether it is to be learned.
+    """
     prompt = prompt_tokens(tokenizer, correction.messages)
     target = reply_tokens(tokenizer, correction.messages, correction.target)
     kept = tokenizer(correction.kept, add_special_tokens=False)["input_ids"] if correction.kept else []
@@ -69,11 +80,9 @@ def correction_tokens(
 
 def write_corrections(path: Path, corrections: Iterable[Correction]) -> None:
     """Write JSON lines."""
-    lines = [json.dumps(asdict(correction), sort_keys=True, ensure_ascii=False) for correction in corrections]
-    path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    write_rows(path, corrections)
 
 
 def read_corrections(path: Path) -> list[Correction]:
     """Read what `write_corrections` wrote."""
-    rows = [json.loads(line) for line in path.read_text("utf-8").split("\n") if line]
-    return [Correction(**{**row, "messages": tuple(row["messages"])}) for row in rows]
+    return read_rows(path, Correction)

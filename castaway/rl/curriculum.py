@@ -1,6 +1,6 @@
-"""A curriculum that moves by itself: up when the last episodes went well, back when they did not.
+"""A curriculum that moves on when enough of the last episodes were successes, and back when too few were.
 
-Pure bookkeeping of successes: what a stage is made of is the environment's business (`castaway.envs.base.Stage`).
+It only counts successes: what a stage consists of is up to the task (`castaway.tasks.environment.CurriculumStage`).
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from castaway.tasks.environment import Stage
+from castaway.tasks.environment import CurriculumStage
 
 
 class Curriculum:
     """Which stage is played now, and how its last episodes went."""
 
-    def __init__(self, stages: Sequence[Stage]) -> None:
+    def __init__(self, stages: Sequence[CurriculumStage]) -> None:
         """Begin with the first stage.
 
         Raises:
@@ -31,7 +31,7 @@ class Curriculum:
         self._window: list[bool] = []
 
     @property
-    def stage(self) -> Stage:
+    def stage(self) -> CurriculumStage:
         """What is played now."""
         return self.stages[self.number]
 
@@ -41,10 +41,10 @@ class Curriculum:
         return sum(self._window) / len(self._window) if self._window else None
 
     def report(self, number: int, success: bool) -> None:
-        """An episode of the stage `number` has ended; what was drawn for another stage than this one tells nothing.
+        """Count an episode that was drawn for the stage `number` and has ended; those of other stages are ignored.
 
-        A full window whose share is at the threshold or above moves on, one under the floor moves back; the first stage
-        has none before it and the last none after it. A new stage begins with an empty window.
+        If the share of successes in a full window is at the threshold or above, the next stage begins, if there is one;
+        if it is below the floor, the stage before. A stage begins with an empty window.
         """
         if number != self.number:
             return

@@ -1,6 +1,6 @@
-"""Failed episodes that come back until they are mastered.
+"""A buffer of failed episodes, which are played again until they are mastered.
 
-An episode is kept as it was, by task id and seat; a bad failure is drawn more often than a narrow one.
+An episode is identified by its task id and seat. The lower its score was, the more often it is drawn.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class _Failure:
 
 
 class FailureBuffer:
-    """Failures, each of them once, the oldest first."""
+    """Failed episodes, each of them once, the oldest first."""
 
     def __init__(self, capacity: int, mastery: int) -> None:
         """Nothing has failed yet.
@@ -49,7 +49,7 @@ class FailureBuffer:
         return task in self._kept
 
     def draw(self, random: Random, playing: Container[Task] = ()) -> Task | None:
-        """One of the failures that are not being `playing` now, by severity; None if there is none."""
+        """One of the failures, with a chance in proportion to 1 - score; None if all there are stand in `playing`."""
         waiting = [(task, kept.severity) for task, kept in self._kept.items() if task not in playing]
         if not waiting:
             return None
@@ -57,7 +57,12 @@ class FailureBuffer:
         return tasks[random.choices(range(len(tasks)), severities)[0]]
 
     def report(self, task: Task, success: bool, score: float) -> None:
-        """An episode has ended, with a score from 0 to 1: keep it, keep it on, or let it go.
+        """Take in an episode that has ended: a failure is kept, and one that was mastered is removed.
+
+        Args:
+            task: the episode.
+            success: whether it was one.
+            score: from 0 to 1; a failure is drawn in proportion to 1 - score.
 
         Raises:
             ValueError: the score is out of its range.

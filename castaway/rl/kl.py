@@ -19,11 +19,19 @@ import torch
 KlEstimator = Literal["k1", "k3"]
 
 SPEED = 0.1
+"""How fast the coefficient moves (Ziegler et al. 2019, K_beta)."""
 LARGEST_ERROR = 0.2
+"""Relative error of the measured KL that counts at most."""
 
 
 def kl_estimate(logprobs: torch.Tensor, other_logprobs: torch.Tensor, estimator: KlEstimator) -> torch.Tensor:
-    """KL(p || other) at each token, estimated from tokens that were drawn from p; all shapes alike."""
+    """KL(p || other) in nats at each token, estimated from tokens that were drawn from p.
+
+    Args:
+        logprobs: of the tokens under p, in nats.
+        other_logprobs: of the same tokens under the other policy; of the same shape.
+        estimator: see the module.
+    """
     difference = other_logprobs - logprobs
     return -difference if estimator == "k1" else difference.exp() - 1 - difference
 

@@ -1,4 +1,4 @@
-"""Starting the processes that train together, from the first of them.
+"""The first process starts the other processes that train with it.
 
 `dvc repro` starts one process. Where more are wanted, it starts the others itself, joins them in a process group on
 the loopback interface, and ends them with itself: a follower that loses its leader fails at the next collective.
@@ -17,7 +17,7 @@ from torch import distributed
 
 from castaway.errors import CastawayError
 
-PATIENCE_SECONDS = 60.0
+JOIN_SECONDS = 60.0
 """How long followers may take to end after the leader has."""
 
 
@@ -48,7 +48,7 @@ def together(count: int, follow: Callable[..., None], arguments: tuple[Any, ...]
         with _member(0, count, port):
             yield
         for rank, follower in enumerate(followers, start=1):
-            follower.join(PATIENCE_SECONDS)
+            follower.join(JOIN_SECONDS)
             if follower.exitcode != 0:
                 raise CastawayError(f"process {rank} of {count} failed ({follower.exitcode}); its lines above say why")
     finally:

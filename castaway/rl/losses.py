@@ -24,12 +24,21 @@ def clipped_policy_loss(
     clip_range: float,
     importance: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The clipped surrogate (eq. 7) with its sign turned, and the share of tokens that the clip holds back.
+    """The negated clipped surrogate objective of PPO (eq. 7).
 
     ratio = exp(logprob - old_logprob)
     loss  = mean(w * max(-A * ratio, -A * clip(ratio, 1 - c, 1 + c)))
 
-    where w is `importance`, or 1.
+    Args:
+        logprobs: of the tokens under the policy that is trained, in nats.
+        old_logprobs: of the same tokens under the policy before the update.
+        advantages: A.
+        mask: 1.0 where a token counts.
+        clip_range: c.
+        importance: w; without it 1.
+
+    Returns:
+        The loss, and the share of tokens whose gradient the clip removes; both are scalars.
     """
     ratio = torch.exp(logprobs - old_logprobs)
     plain = -advantages * ratio
@@ -46,8 +55,9 @@ def truncated_importance(trainer: torch.Tensor, sampler: torch.Tensor, cap: floa
 
     w = min(exp(log p_trainer - log p_sampler), cap)
 
-    of the same weights before the update. An inference server rounds otherwise than the trainer, so it draws from a
-    slightly different policy; without w the gradient is biased, and without the cap its variance has no bound.
+    Both log-probabilities, in nats and of one shape, are of the weights before the update. An inference server rounds
+    otherwise than the trainer, so it draws from a slightly different policy; without w the gradient is biased, and
+    without the cap its variance has no bound.
     """
     return torch.exp(trainer - sampler).clamp(max=cap)
 
@@ -55,12 +65,12 @@ def truncated_importance(trainer: torch.Tensor, sampler: torch.Tensor, cap: floa
 def clipped_value_loss(
     values: torch.Tensor, old_values: torch.Tensor, returns: torch.Tensor, mask: torch.Tensor, clip_range: float | None
 ) -> torch.Tensor:
-    """Half the squared error, the worse of the free and the clipped prediction.
+    """Half the mean squared error of the values: for each token the larger of the errors with and without the clip.
 
     Huang et al. 2022, "The 37 implementation details of PPO", detail 9:
         loss = 0.5 * mean(max((V - R)^2, (clip(V, V_old - c, V_old + c) - R)^2))
 
-    Without a range it is half the squared error as it is.
+    Without a range c nothing is clipped.
     """
     if clip_range is None:
         return 0.5 * masked_mean((values - returns) ** 2, mask)
@@ -71,7 +81,7 @@ def clipped_value_loss(
 def normalise(
     values: torch.Tensor, mask: torch.Tensor, total: Callable[[torch.Tensor], torch.Tensor] = lambda part: part
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Values with mean 0 and standard deviation 1 over the mask; also that mean and deviation.
+    """Shift and scale values to mean 0 and standard deviation 1 over the mask.
 
     With fewer than two values, or all alike, the deviation is taken as 1, so that constant rewards move nothing.
 
@@ -79,6 +89,9 @@ def normalise(
         values: of one dimension.
         mask: 1.0 where a value counts.
         total: adds up what several processes hold.
+
+    Returns:
+        The normalised values, 0 outside the mask; the mean; the standard deviation.
     """
     count = total(mask.sum()).clamp(min=1.0)
     mean = total((values * mask).sum()) / count

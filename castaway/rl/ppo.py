@@ -2,18 +2,18 @@
 
 One step:
 
-1. Rollout: the policy plays whole episodes on training ids, in self-play against an earlier one; the teacher judges
-   every reply of its own.
+1. Rollout: the policy plays episodes on training ids, in self-play against an earlier one; the teacher judges its
+   replies.
 2. Scores: the reference policy (adapter off) and the reward model read every turn once.
 3. Advantages: environment, penalty, reward model and KL as token rewards; dual-discount GAE.
 4. Update: a few epochs of minibatches with the clipped losses.
-5. Corrections: what was not legal is kept; now and then an SFT pass is made on the fresh ones.
+5. Corrections: replies that were not legal are kept with the right ones; every few steps an SFT pass is made on them.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -23,14 +23,16 @@ from castaway.config.params import PpoParams
 from castaway.models.scorer import Scorer
 from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.ahead import meanwhile
-from castaway.rl.continuing import ContinuingRollout, Harvest
+from castaway.rl.continuing import Batch, ContinuingRollout
 from castaway.rl.corrections import Correction, correct, correction_tokens
-from castaway.rl.kl import KlCoefficient, kl_estimate
+from castaway.rl.kl import KlCoefficient
+from castaway.rl.policies import ModelPolicy, Sampler
 from castaway.rl.ranks import Ranks
-from castaway.rl.rewards import Lesson, make_lessons
+from castaway.rl.rewards import Sample, make_samples
 from castaway.rl.rollout import play_episodes
+from castaway.rl.sampling import SamplingRules
 from castaway.rl.self_play import FrozenPool
-from castaway.rl.speaker import ModelSpeaker, Sampler
+from castaway.rl.summary import summarise
 from castaway.rl.tasks import TaskSource
 from castaway.rl.trajectory import Episode, Trajectory, Turn
 from castaway.rl.update import PolicyUpdate
@@ -40,7 +42,7 @@ from castaway.teacher.base import Teacher
 
 Row = TypeVar("Row")
 STRIDE = 1_000_003
-"""Between the seeds of two processes."""
+"""The distance between the seeds of two processes."""
 
 
 class PpoTrainer:
@@ -61,8 +63,17 @@ class PpoTrainer:
     ) -> None:
         """Start at step 0, together with the other processes of the process group, if there is one.
 
-        Episodes come from `source`; the replies are drawn here, or by what `served` makes. The details of outcomes that
-        `curves` names are among the metrics.
+        Args:
+            actor: the policy with its value head; its adapter and value head are trained.
+            tokenizer: the policy's.
+            make: makes an environment.
+            teacher: judges every reply.
+            scorer: the reward model.
+            params: of the method.
+            seed: decides all draws, together with the rank of the process.
+            source: gives the episodes to be played.
+            served: makes the sampler, if replies are not drawn in this process.
+            curves: details of outcomes whose means are among the metrics.
         """
         self.ranks = Ranks()
         self.actor = actor
@@ -70,14 +81,14 @@ class PpoTrainer:
         self.step_number = 0
         self.source = source
         device = next(actor.parameters()).device
-        # Two, for one draws replies while the other shuffles lessons.
+        # Two: one draws replies while the other, maybe in another thread, shuffles samples.
         self.generators = [torch.Generator(device).manual_seed(seed + STRIDE * self.ranks.rank) for _ in range(2)]
         self.kl = KlCoefficient(params.kl_coefficient, params.adaptive_kl)
         self.corrections: list[Correction] = []
         self.fresh: list[Correction] = []
         """Corrections since the last SFT pass."""
         self.agreement = Agreement()
-        self._ready: Harvest | None = None
+        self._ready: Batch | None = None
         """Played while the last update was made."""
         self._tokenizer = tokenizer
         self._make, self._teacher, self._scorer = make, teacher, scorer
@@ -86,12 +97,12 @@ class PpoTrainer:
         if served:
             self._sampler = served(actor, self.generators[0])
         else:
-            limits = (params.temperature, params.max_new_tokens)
-            settings = (*limits, self.generators[0], params.tokens_per_pass, params.ahead)
-            self._sampler = ModelSpeaker(actor, tokenizer, *settings)
-        stages = source.curriculum.stages
-        plays_itself = any(SELF_PLAY in stage.seats for stage in stages)
-        self._rival = FrozenPool(actor, tokenizer, params, self.generators[0], seed) if plays_itself else None
+            rules = _sampling_rules(tokenizer, params)
+            self._sampler = ModelPolicy(actor, tokenizer, rules, self.generators[0], apart=params.ahead)
+        self._rival: FrozenPool | None = None
+        if any(SELF_PLAY in stage.seats for stage in source.curriculum.stages):
+            rules = _sampling_rules(tokenizer, params)
+            self._rival = FrozenPool(actor, tokenizer, params.self_play, rules, self.generators[0], seed)
         self._update = PolicyUpdate(actor, params, self.generators[1], self.ranks)
         tables = len(self.ranks.share(range(params.episodes_per_step)))
         self._continuing = ContinuingRollout(make, self._draw_mine, self._sampler, teacher, tables, self._rival)
@@ -101,29 +112,29 @@ class PpoTrainer:
         self._sampler.refresh()
         if self._rival:
             self._rival.draw(self.step_number)
-        harvest = self._ready or self._rollout()
+        batch = self._ready or self._rollout()
         # Before the next rollout is drawn, which may be played meanwhile.
-        self._report(harvest.finished)
+        self._report(batch.finished)
         if not self.params.ahead or self.step_number + 1 >= self.params.steps:
             self._ready = None
-            return self._learn(harvest)
-        with meanwhile(self._rollout) as next_harvest:
-            summary = self._learn(harvest)
-            self._ready = next_harvest()
+            return self._learn(batch)
+        with meanwhile(self._rollout) as next_batch:
+            summary = self._learn(batch)
+            self._ready = next_batch()
         return summary
 
-    def _learn(self, harvest: Harvest) -> dict[str, float]:
-        """Everything but the rollout."""
-        lessons, scores = self._lessons(harvest.trajectories)
+    def _learn(self, batch: Batch) -> dict[str, float]:
+        """All of a step but its rollout."""
+        samples, scores = self._samples(batch.trajectories)
         in_loss = self.kl.value if self.params.kl_in == "loss" else 0.0
-        played = [episode for episode in harvest.finished if episode.seat == self.source.main_seat]
+        played = [episode for episode in batch.finished if episode.seat == self.source.main_seat]
         own = {name: [episode.outcome.details[name] for episode in played] for name in self._curves}
         own["success_rate"] = [float(episode.outcome.success) for episode in played]
-        figures = _summary(self.ranks, harvest.finished, lessons, scores, own)
+        figures = summarise(self.ranks, batch.finished, samples, scores, own)
         summary = {**figures, **self._standing, "kl_coefficient": self.kl.value}
-        losses = self._update.update(lessons, self._numbers(harvest), self.step_number, in_loss)
+        losses = self._update.update(samples, self._numbers(batch), self.step_number, in_loss)
         self.kl.adapt(summary["reference_kl"])
-        corrected = self._collect(harvest.trajectories)
+        corrected = self._collect(batch.trajectories)
         self.step_number += 1
         if self.step_number % self.params.sft_interval == 0 and len(self.fresh) >= self.params.sft_minimum:
             losses["sft_loss"] = self._update.imitate([correction_tokens(self._tokenizer, c) for c in self.fresh])
@@ -185,7 +196,7 @@ class PpoTrainer:
         self.source.learn(report for part in self.ranks.gather(mine) for report in part)
         self._standing = self.source.metrics()
 
-    def _rollout(self) -> Harvest:
+    def _rollout(self) -> Batch:
         if self.params.turns_per_step is not None:
             return self._continuing.play(-(-self.params.turns_per_step // self.ranks.count))
         tasks = self.ranks.share([self.source.draw() for _ in range(self.params.episodes_per_step)])
@@ -193,19 +204,20 @@ class PpoTrainer:
         episodes = play_episodes(
             self._make, tasks, self._sampler, self._teacher, parallel=len(tasks), lanes=lanes, rival=rival
         )
-        return Harvest([trajectory for episode in episodes for trajectory in episode.trajectories], episodes)
+        trajectories = [trajectory for episode in episodes for trajectory in episode.trajectories]
+        return Batch(trajectories=trajectories, finished=episodes)
 
-    def _numbers(self, harvest: Harvest) -> list[int]:
-        """What this process's lessons are called: in the order in which one process would have played the episodes."""
+    def _numbers(self, batch: Batch) -> list[int]:
+        """Numbers of this process's samples: in the order in which one process would have played the episodes."""
         if self.params.turns_per_step is None:
-            parts = [sum(len(t.turns) for t in episode.trajectories) for episode in harvest.finished]
+            parts = [sum(len(t.turns) for t in episode.trajectories) for episode in batch.finished]
         else:
-            parts = [len(trajectory.turns) for trajectory in harvest.trajectories]
+            parts = [len(trajectory.turns) for trajectory in batch.trajectories]
         return self.ranks.numbers(parts)
 
     # 2. Scores, 3. Advantages --------------------------------------------------------------------------------------
 
-    def _lessons(self, trajectories: Sequence[Trajectory]) -> tuple[list[Lesson], list[float]]:
+    def _samples(self, trajectories: Sequence[Trajectory]) -> tuple[list[Sample], list[float]]:
         turns = [turn for trajectory in trajectories for turn in trajectory.turns]
         pairs = [(turn.prompt_tokens, turn.reply_tokens) for turn in turns]
         with self.actor.reference():
@@ -223,7 +235,7 @@ class PpoTrainer:
             scores = [score if turn.valid else 0.0 for turn, score in zip(turns, scores, strict=True)]
         in_reward = self.kl.value if self.params.kl_in == "reward" else 0.0
         model_scores = _by_trajectory(scores, trajectories)
-        return make_lessons(trajectories, references, model_scores, self.params, in_reward, own, self.ranks), scores
+        return make_samples(trajectories, references, model_scores, self.params, in_reward, own, self.ranks), scores
 
     # 5. Corrections ------------------------------------------------------------------------------------------------
 
@@ -239,13 +251,22 @@ class PpoTrainer:
         return len(found)
 
 
+def _sampling_rules(tokenizer: PreTrainedTokenizerBase, params: PpoParams) -> SamplingRules:
+    return SamplingRules.of(
+        tokenizer,
+        temperature=params.temperature,
+        max_new_tokens=params.max_new_tokens,
+        tokens_per_pass=params.tokens_per_pass,
+    )
+
+
 def _score(outcome: Outcome) -> float:
     """How good an ending was, from 0 to 1: the environment's own score, or whether it was a success."""
     return outcome.details.get("score", float(outcome.success))
 
 
 def _judgement(turn: Turn) -> tuple[Any, ...]:
-    """What the report on agreement takes; long prompts go between processes only where there is something to see."""
+    """Arguments for `Agreement.add`; long prompts are sent between processes only where there is a dispute."""
     return (turn.source, turn.dispute, turn.messages, turn.text) if turn.dispute else (turn.source, None)
 
 
@@ -256,35 +277,3 @@ def _by_trajectory(rows: Sequence[Row], trajectories: Sequence[Trajectory]) -> l
         found.append(rows[start : start + len(trajectory.turns)])
         start += len(trajectory.turns)
     return found
-
-
-def _summary(
-    ranks: Ranks,
-    episodes: Sequence[Episode],
-    lessons: Sequence[Lesson],
-    scores: Sequence[float],
-    outcomes: Mapping[str, list[float]],
-) -> dict[str, float]:
-    """What the rollout looked like; what is known of whole episodes only is left out if none has ended.
-
-    `outcomes` are figures of the episodes of the main seat.
-    """
-    turns = [lesson.turn for lesson in lessons]
-    mine = {
-        **outcomes,
-        "mean_return": [sum(turn.reward for turn in t.turns) for episode in episodes for t in episode.trajectories],
-        "invalid_rate": [float(not turn.valid) for turn in turns],
-        "penalty": [turn.penalty for turn in turns],
-        "reward_model": list(scores),
-        # k3, for its mean over drawn tokens is never below 0, as a KL is.
-        "reference_kl": [
-            value
-            for one in lessons
-            for value in kl_estimate(torch.tensor(one.turn.logprobs), torch.tensor(one.reference), "k3").tolist()
-        ],
-        "reply_tokens": [float(len(turn.reply_tokens)) for turn in turns],
-    }
-    everybody = ranks.gather({name: (sum(values), len(values)) for name, values in mine.items()})
-    sums = {name: [sum(part[name][k] for part in everybody) for k in (0, 1)] for name in mine}
-    means = {name: total / count for name, (total, count) in sums.items() if count}
-    return {**means, "turns": float(sums["penalty"][1])}

@@ -1,4 +1,4 @@
-"""The processes that train together: who plays what, and how their sums become one.
+"""The processes that train together: shares of the work, and sums over all of them.
 
 Data parallelism: every process holds the whole model, plays its share of the episodes and learns from its own turns;
 the gradients are summed, so that the weights stay alike. What a sum is divided by is counted over all processes, so N

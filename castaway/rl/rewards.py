@@ -1,4 +1,4 @@
-"""From what happened to token rewards and advantages, ready for the update."""
+"""Token rewards and advantages of the turns of a rollout, ready for the update."""
 
 from __future__ import annotations
 
@@ -15,23 +15,28 @@ from castaway.rl.ranks import Ranks
 from castaway.rl.trajectory import Trajectory, Turn
 
 
-@dataclass(frozen=True, slots=True)
-class Lesson:
-    """One turn as PPO learns from it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One turn as PPO learns from it; all lists have one number for each token of the reply."""
 
     turn: Turn
     reference: list[float]
-    """Log-probabilities under the reference policy."""
+    """Log-probabilities in nats under the reference policy."""
     advantages: list[float]
+    """Normalised; see `make_samples`."""
     returns: list[float]
+    """What the value function is to predict: advantages before they were normalised, plus values."""
     old_logprobs: list[float]
-    """Log-probabilities under the policy before the update."""
+    """Log-probabilities in nats under the policy before the update."""
     importance: list[float] | None
-    """Weights of the tokens, if another engine drew them."""
+    """Weights of the tokens, if another engine drew them (`castaway.rl.losses.truncated_importance`)."""
 
 
 def turn_reward(turn: Turn, model_score: float, params: PpoParams) -> float:
-    """reward_scale * (environment + penalty_weight * penalty) + reward_model_weight * reward model."""
+    """The reward of one turn, in the units that the value function predicts.
+
+    reward_scale * (environment + penalty_weight * penalty) + reward_model_weight * reward model
+    """
     paid = params.reward_scale * (turn.reward + params.penalty_weight * turn.penalty)
     return paid + params.reward_model_weight * model_score
 
@@ -39,7 +44,15 @@ def turn_reward(turn: Turn, model_score: float, params: PpoParams) -> float:
 def token_rewards(
     turn: Turn, reference: Sequence[float], reward: float, kl_coefficient: float, estimator: KlEstimator
 ) -> list[float]:
-    """The KL penalty on each token, kl_coefficient * KL(p || p_ref), and the turn's reward on the last one."""
+    """The reward of each token: minus kl_coefficient * KL(p || p_ref), and on the last token the turn's reward as well.
+
+    Args:
+        turn: its log-probabilities are those of p.
+        reference: (reply tokens) log-probabilities in nats under the reference policy p_ref.
+        reward: the turn's.
+        kl_coefficient: weight of the penalty; 0 if it is not in the reward.
+        estimator: of the KL at one token, see `castaway.rl.kl`.
+    """
     estimate = kl_estimate(
         torch.tensor(turn.logprobs, dtype=torch.float64), torch.tensor(reference, dtype=torch.float64), estimator
     )
@@ -48,7 +61,7 @@ def token_rewards(
     return rewards
 
 
-def make_lessons(
+def make_samples(
     trajectories: Sequence[Trajectory],
     references: Sequence[Sequence[list[float]]],
     model_scores: Sequence[Sequence[float]],
@@ -56,7 +69,7 @@ def make_lessons(
     kl_coefficient: float,
     own: Sequence[Sequence[list[float]]] | None = None,
     ranks: Ranks | None = None,
-) -> list[Lesson]:
+) -> list[Sample]:
     """Advantages and returns for all turns of a batch, advantages normalised over the batch or within each role.
 
     Roles that are paid on different scales need the latter: beside a well-paid crew everything that a traitor says is
@@ -67,12 +80,18 @@ def make_lessons(
 
     Args:
         trajectories: of all agents and episodes.
-        references: log-probabilities of each trajectory's turns under the reference policy.
-        model_scores: the reward model's standardised score of each turn.
+        references: for each trajectory and turn, log-probabilities of the reply's tokens under the reference policy.
+        model_scores: for each trajectory and turn, the reward model's score in standard deviations.
         params: weights and discounts.
         kl_coefficient: of the penalty inside the reward; 0 if it is not there.
-        own: the trainer's log-probabilities of the same tokens, if another engine drew them.
+        own: as `references`, but under the trainer's policy, if another engine drew the tokens.
         ranks: the processes whose turns are one batch.
+
+    Returns:
+        One sample for each turn, in the order of the trajectories.
+
+    Raises:
+        ValueError: a turn without tokens, or lists of different lengths.
     """
     ranks = ranks or Ranks()
     turns = [turn for trajectory in trajectories for turn in trajectory.turns]
@@ -88,7 +107,17 @@ def make_lessons(
         trainers = [row for rows in own for row in rows]
         weights = [_importance(row, turn, params.importance_cap) for row, turn in zip(trainers, turns, strict=True)]
     columns = (turns, flat_references, advantages, returns, trainers, weights)
-    return [Lesson(*fields) for fields in zip(*columns, strict=True)]
+    return [
+        Sample(
+            turn=turn,
+            reference=reference,
+            advantages=turn_advantages,
+            returns=turn_returns,
+            old_logprobs=old_logprobs,
+            importance=importance,
+        )
+        for turn, reference, turn_advantages, turn_returns, old_logprobs, importance in zip(*columns, strict=True)
+    ]
 
 
 def _advantages(
@@ -98,8 +127,13 @@ def _advantages(
     params: PpoParams,
     kl_coefficient: float,
 ) -> tuple[list[list[float]], list[list[float]]]:
-    """Of the tokens of each turn: advantages, not normalised, and returns, which are those plus the values."""
-    discounts = Discounts(params.gamma_turn, params.lambda_turn, params.gamma_token, params.lambda_token)
+    """For each turn, the advantages of its tokens, not normalised, and their returns: advantages plus values."""
+    discounts = Discounts(
+        gamma_turn=params.gamma_turn,
+        lambda_turn=params.lambda_turn,
+        gamma_token=params.gamma_token,
+        lambda_token=params.lambda_token,
+    )
     advantages: list[list[float]] = []
     returns: list[list[float]] = []
     for trajectory, reference, scores in zip(trajectories, references, model_scores, strict=True):
@@ -119,6 +153,7 @@ def _normalise_groups(
 ) -> list[list[float]]:
     """Whiten the advantages of each group by itself, over all processes."""
     normalised: list[list[float]] = [[]] * len(turns)
+    # All processes go through all groups, also those that they have no turns of: each takes part in every sum.
     for group in sorted({name for part in ranks.gather(set(groups)) for name in part}):
         members = [number for number, name in enumerate(groups) if name == group]
         rows = _normalise([turns[number] for number in members], [raw[number] for number in members], params, ranks)

@@ -1,8 +1,8 @@
-"""Playing many episodes side by side: all speakers of all episodes answer in one batch.
+"""Playing many episodes side by side: one batch holds the replies of all agents of all episodes.
 
 Without a teacher what is not a legal action counts as the environment's idle action; with one, its verdict is executed.
-In self-play the others' prompts go to a second speaker, all of a round in one batch as well; no teacher helps them, and
-their turns are executed and forgotten.
+In self-play the others' prompts go to a second policy, all of a round in one batch as well; no teacher helps them, and
+their turns are executed but not recorded.
 """
 
 from __future__ import annotations
@@ -14,23 +14,25 @@ from dataclasses import dataclass, field
 
 from castaway.rl.trajectory import Episode, Trajectory, Turn
 from castaway.tasks.environment import Prompt, TextEnvironment
-from castaway.tasks.reply import parse_reply
 from castaway.teacher.base import Attempt, Teacher, Verdict
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What a speaker says: text, and the tokens behind it if a model drew them."""
+class Generation:
+    """A policy's reply: text, and the tokens behind it if a model drew them."""
 
     text: str
     prompt_tokens: list[int] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
+    """The reply's tokens, with the stop token if it came."""
     logprobs: list[float] = field(default_factory=list)
+    """(tokens) log-probability in nats of each token at the sampling temperature."""
     values: list[float] = field(default_factory=list)
+    """(tokens) value before each token; empty if the sampler has no critic."""
 
 
-Speaker = Callable[[Sequence[Prompt]], list[Answer]]
-"""A policy: answers for many prompts at once."""
+Policy = Callable[[Sequence[Prompt]], list[Generation]]
+"""Replies to many prompts at once, one for each."""
 
 
 @dataclass(slots=True)
@@ -41,56 +43,66 @@ class Table:
     task_id: int
     seat: str
     trajectories: dict[str, Trajectory] = field(default_factory=dict)
+    """By agent; rivals have none."""
     played: list[dict[str, str]] = field(default_factory=list)
     """The executed actions of each round: with the task id, they are the whole state of the game."""
     snapshots: list[dict[str, object]] = field(default_factory=list)
 
-    def play(self, prompts: Sequence[Prompt], answers: Sequence[Answer], verdicts: Sequence[Verdict]) -> None:
-        """Execute one round and write it down."""
-        for prompt, answer, verdict in zip(prompts, answers, verdicts, strict=True):
+    def play(self, attempts: Sequence[Attempt], generations: Sequence[Generation], verdicts: Sequence[Verdict]) -> None:
+        """Execute one round and record it."""
+        for attempt, generation, verdict in zip(attempts, generations, verdicts, strict=True):
+            prompt = attempt.prompt
             if prompt.rival:
                 continue
             trajectory = self.trajectories.setdefault(prompt.agent, Trajectory(self.task_id, prompt.agent, prompt.role))
             trajectory.turns.append(
                 Turn(
-                    prompt.messages,
-                    answer.prompt_tokens,
-                    answer.tokens,
-                    answer.logprobs,
-                    answer.values,
-                    answer.text,
-                    verdict.action,
-                    verdict.valid,
-                    verdict.penalty,
-                    verdict.critique,
+                    messages=prompt.messages,
+                    prompt_tokens=generation.prompt_tokens,
+                    reply_tokens=generation.tokens,
+                    logprobs=generation.logprobs,
+                    values=generation.values,
+                    text=attempt.text,
+                    reply=attempt.reply,
+                    action=verdict.action,
+                    valid=verdict.valid,
+                    penalty=verdict.penalty,
+                    critique=verdict.critique,
                     reasoning=verdict.reasoning,
                     source=verdict.source,
                     dispute=verdict.dispute,
                 )
             )
-        self.played.append({prompt.agent: verdict.action for prompt, verdict in zip(prompts, verdicts, strict=True)})
+        self.played.append(
+            {attempt.prompt.agent: verdict.action for attempt, verdict in zip(attempts, verdicts, strict=True)}
+        )
         paid = self.environment.step(self.played[-1])
         for agent, amount in paid.items():
-            # Also who did not speak this time: what it is paid belongs to its latest turn.
+            # An agent without a prompt in this round may be paid too: that belongs to its latest turn.
             if agent in self.trajectories:
                 self.trajectories[agent].turns[-1].reward += amount
 
     def episode(self) -> Episode:
-        """What is left of it when it is over."""
-        trajectories = list(self.trajectories.values())
-        return Episode(self.task_id, self.seat, trajectories, self.environment.outcome(), self.snapshots)
+        """The finished episode."""
+        return Episode(
+            task_id=self.task_id,
+            seat=self.seat,
+            trajectories=list(self.trajectories.values()),
+            outcome=self.environment.outcome(),
+            snapshots=self.snapshots,
+        )
 
 
 def play_episodes(
     make: Callable[[], TextEnvironment],
     tasks: Sequence[tuple[int, str]],
-    speaker: Speaker,
+    policy: Policy,
     teacher: Teacher | None,
     *,
     parallel: int = 64,
     lanes: int = 1,
     keep_snapshots: int = 0,
-    rival: Speaker | None = None,
+    rival: Policy | None = None,
     on_finished: Callable[[Episode], None] = lambda episode: None,
 ) -> list[Episode]:
     """Play an episode for each (task id, seat).
@@ -98,16 +110,19 @@ def play_episodes(
     Args:
         make: makes an environment.
         tasks: what to play.
-        speaker: answers for the agents of the seats.
-        teacher: judges each answer; None plays without help.
+        policy: replies for the agents of the seats.
+        teacher: judges each reply; None plays without help.
         parallel: episodes in progress at one time; finished ones are replaced from `tasks`.
-        lanes: groups of them; while the teacher judges one, the speaker answers for another.
+        lanes: groups of them; while the teacher judges one, the policy replies for another.
         keep_snapshots: the first so many tasks keep their moments for a replay.
-        rival: answers for the others in self-play; without one, `speaker` does.
-        on_finished: told of each finished episode.
+        rival: replies for the others in self-play; without one, `policy` does.
+        on_finished: called with each finished episode.
 
     Returns:
         The episodes in the order of `tasks`.
+
+    Raises:
+        TeacherOutage: the teacher cannot judge; what was played is lost.
     """
     waiting = list(enumerate(tasks))[::-1]
     count = min(parallel, len(tasks))
@@ -116,7 +131,7 @@ def play_episodes(
     begun: list[Round | None] = [None] * lanes
     finished: dict[int, Episode] = {}
     with judging(teacher, lanes) as judge:
-        # Rounds begin and end in an order of their own, whoever is faster: so the same is drawn each time.
+        # Rounds begin and end in a fixed order, whatever takes longer: so the same tokens are drawn each time.
         while waiting or any(playing):
             for lane, tables in enumerate(playing):
                 if (current := begun[lane]) is not None:
@@ -130,64 +145,70 @@ def play_episodes(
                     number, (task_id, seat) = waiting.pop()
                     tables[number] = Table(free[lane].pop(), task_id, seat)
                     tables[number].environment.reset(task_id, seat)
-                begun[lane] = begin_round(tables, speaker, rival, judge) if tables else None
+                begun[lane] = begin_round(tables, policy, rival, judge) if tables else None
     return [finished[number] for number in range(len(tasks))]
 
 
-def play_round(playing: dict[int, Table], speaker: Speaker, rival: Speaker | None, teacher: Teacher) -> None:
-    """Everybody who must speak does so once."""
+def play_round(playing: dict[int, Table], policy: Policy, rival: Policy | None, teacher: Teacher) -> None:
+    """One round at every table: each agent that is prompted replies once."""
     with judging(teacher, lanes=1) as judge:
-        begin_round(playing, speaker, rival, judge).end(keep=0)
+        begin_round(playing, policy, rival, judge).end(keep=0)
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What everybody said; it ends when it is judged and executed."""
+    """The replies of one round, while they are judged."""
 
-    spoken: Sequence[tuple[int, Table, Sequence[Prompt]]]
-    answers: list[Answer]
+    tables: Sequence[tuple[int, Table, int]]
+    """Number, table, and how many of the attempts are its own: they stand in the order of the tables."""
     attempts: list[Attempt]
+    generations: list[Generation]
     verdicts: Callable[[], list[Verdict]]
     """Waits for the teacher."""
 
     def end(self, keep: int) -> None:
-        """Execute it; the first `keep` tables keep the moment."""
+        """Wait for the verdicts and execute them; the tables with a number below `keep` keep the moment."""
         verdicts, start = self.verdicts(), 0
-        for number, table, prompts in self.spoken:
-            here = slice(start, start + len(prompts))
+        for number, table, count in self.tables:
+            here = slice(start, start + count)
             start = here.stop
             if number < keep:
                 table.snapshots.append(_moment(table.environment, self.attempts[here], verdicts[here]))
-            table.play(prompts, self.answers[here], verdicts[here])
+            table.play(self.attempts[here], self.generations[here], verdicts[here])
             if number < keep and table.environment.done:
                 table.snapshots.append(_moment(table.environment, [], []))
 
 
 Judge = Callable[[Sequence[tuple[TextEnvironment, Attempt]]], Callable[[], list[Verdict]]]
-"""Is handed attempts with their games, and hands back what waits for the verdicts."""
+"""Takes attempts with their games, and returns a function that waits for the verdicts."""
 
 
-def begin_round(playing: dict[int, Table], speaker: Speaker, rival: Speaker | None, judge: Judge) -> Round:
-    """Everybody who must speak does so once, and the judge begins."""
-    spoken = [(number, table, table.environment.prompts()) for number, table in sorted(playing.items())]
-    asked = [(table.environment, prompt) for _, table, prompts in spoken for prompt in prompts]
-    answers = _answers([prompt for _, prompt in asked], speaker, rival)
-    attempts = [Attempt(prompt, answer.text) for (_, prompt), answer in zip(asked, answers, strict=True)]
-    games = [environment for environment, _ in asked]
-    return Round(spoken, answers, attempts, _judged(list(zip(games, attempts, strict=True)), judge))
+def begin_round(playing: dict[int, Table], policy: Policy, rival: Policy | None, judge: Judge) -> Round:
+    """Each agent that is prompted replies once, and the judge begins."""
+    asked = [(number, table, table.environment.prompts()) for number, table in sorted(playing.items())]
+    games = [table.environment for _, table, prompts in asked for _ in prompts]
+    prompts = [prompt for _, _, some in asked for prompt in some]
+    generations = _generations(prompts, policy, rival)
+    attempts = [Attempt.of(prompt, generation.text) for prompt, generation in zip(prompts, generations, strict=True)]
+    return Round(
+        tables=[(number, table, len(some)) for number, table, some in asked],
+        attempts=attempts,
+        generations=generations,
+        verdicts=_judged(list(zip(games, attempts, strict=True)), judge),
+    )
 
 
-def _answers(prompts: Sequence[Prompt], speaker: Speaker, rival: Speaker | None) -> list[Answer]:
+def _generations(prompts: Sequence[Prompt], policy: Policy, rival: Policy | None) -> list[Generation]:
     """One for each prompt: those of rivals by `rival`, if there is one."""
     if rival is None:
-        return speaker(prompts)
+        return policy(prompts)
     own, others = ([prompt for prompt in prompts if prompt.rival is side] for side in (False, True))
-    said = {False: iter(speaker(own) if own else ()), True: iter(rival(others) if others else ())}
-    return [next(said[prompt.rival]) for prompt in prompts]
+    drawn = {False: iter(policy(own) if own else ()), True: iter(rival(others) if others else ())}
+    return [next(drawn[prompt.rival]) for prompt in prompts]
 
 
 def _judged(asked: Sequence[tuple[TextEnvironment, Attempt]], judge: Judge) -> Callable[[], list[Verdict]]:
-    """Waits for the judge's verdicts; nobody judges a rival's attempts."""
+    """Waits for the judge's verdicts; a rival's attempts are executed as they stand."""
     own = [(environment, attempt) for environment, attempt in asked if not attempt.prompt.rival]
     wait: Callable[[], list[Verdict]] = judge(own) if own else list
 
@@ -200,7 +221,7 @@ def _judged(asked: Sequence[tuple[TextEnvironment, Attempt]], judge: Judge) -> C
 
 @contextmanager
 def judging(teacher: Teacher | None, lanes: int) -> Iterator[Judge]:
-    """At once, or if there is more than one lane in threads beside the one that speaks."""
+    """A judge: with one lane it works at once, with more in threads beside the one that draws replies."""
     if teacher is None:
         yield lambda asked: lambda: [_as_it_stands(environment, attempt) for environment, attempt in asked]
     elif lanes == 1:
@@ -211,18 +232,22 @@ def judging(teacher: Teacher | None, lanes: int) -> Iterator[Judge]:
 
 
 def _as_it_stands(environment: TextEnvironment, attempt: Attempt) -> Verdict:
-    """Nobody helps: a legal action is executed, anything else is idleness."""
-    action = parse_reply(attempt.text).action
-    refusal = environment.rules.refusal(attempt.prompt.observation, action)
-    if refusal:
-        return Verdict(False, environment.idle, 0.0, refusal.sentence, "", "none")
-    return Verdict(True, action, 0.0, "", "", "none")
+    """Without a teacher: a legal action is executed, anything else is idleness."""
+    refusal = environment.rules.refusal(attempt.prompt.observation, attempt.reply.action)
+    return Verdict(
+        valid=refusal is None,
+        action=environment.idle if refusal else attempt.reply.action,
+        penalty=0.0,
+        critique=refusal.sentence if refusal else "",
+        reasoning="",
+        source="none",
+    )
 
 
 def _moment(
     environment: TextEnvironment, attempts: Sequence[Attempt], verdicts: Sequence[Verdict]
 ) -> dict[str, object]:
-    """The truth before a round, with what was said in it and how it was judged."""
+    """The truth before a round, with the replies in it and how they were judged."""
     said = {
         attempt.prompt.agent: {
             "text": attempt.text,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from transformers import DynamicCache
+from transformers import DynamicCache, PreTrainedTokenizerBase
 
 from castaway.models.batches import by_tokens
 from castaway.models.folded import folded
@@ -14,19 +14,19 @@ from castaway.models.tokens import pad_left, positions
 from castaway.rl.actor_critic import ActorCritic
 
 WORTHWHILE = 64
-"""From so many tokens on, what all prompts begin with is read once for all of them."""
+"""Tokens from which on a common beginning of all prompts is read once for all of them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class SampledReply:
     """One drawn reply."""
 
     tokens: list[int]
     """The reply's tokens, with the stop token if it came."""
     logprobs: list[float]
-    """At the sampling temperature."""
+    """(tokens) log-probability in nats of each token at the sampling temperature."""
     values: list[float]
-    """Value before each token."""
+    """(tokens) value before each token."""
     stopped: bool
     """Whether the stop token came before the limit."""
 
@@ -36,28 +36,57 @@ class SamplingRules:
     """How replies are drawn."""
 
     temperature: float
+    """Logits are divided by it."""
     max_new_tokens: int
+    """Tokens of a reply, at most."""
     stop: int
+    """The token that ends a reply."""
     pad: int
+    """The token that prompts are padded with, on the left."""
     tokens_per_pass: int = 65_536
-    """Padded tokens of prompts and replies that are run side by side."""
+    """Padded tokens of prompts and replies that are run side by side, at most."""
+
+    @classmethod
+    def of(
+        cls, tokenizer: PreTrainedTokenizerBase, *, temperature: float, max_new_tokens: int, tokens_per_pass: int
+    ) -> SamplingRules:
+        """The rules for a tokenizer, whose end token stops a reply.
+
+        Raises:
+            ValueError: the tokenizer has no end token, or none for padding.
+        """
+        stop, pad = tokenizer.eos_token_id, tokenizer.pad_token_id
+        if not isinstance(stop, int) or not isinstance(pad, int):
+            raise ValueError(f"the tokenizer needs one end token and one for padding, and has {stop!r} and {pad!r}")
+        return cls(temperature, max_new_tokens, stop, pad, tokens_per_pass)
 
 
 def sample_replies(
     actor: ActorCritic, prompts: Sequence[list[int]], rules: SamplingRules, generator: torch.Generator
-) -> list[Sample]:
-    """One reply for each prompt of token ids, in their order. Batches are made of prompts of like length."""
-    samples: dict[int, Sample] = {}
+) -> list[SampledReply]:
+    """Draw one reply for each prompt.
+
+    Args:
+        actor: draws the tokens, and gives their values.
+        prompts: token ids; batches are made of prompts of like length.
+        rules: how replies are drawn.
+        generator: decides all draws; the same state gives the same replies.
+
+    Returns:
+        The replies in the order of the prompts.
+    """
+    replies: dict[int, SampledReply] = {}
     lengths = [len(prompt) + rules.max_new_tokens for prompt in prompts]
     with torch.inference_mode(), folded(actor.policy):
         for indices in by_tokens(lengths, rules.tokens_per_pass):
             drawn = _sample_batch(actor, [prompts[index] for index in indices], rules, generator)
-            samples.update(zip(indices, drawn, strict=True))
-    return [samples[index] for index in range(len(prompts))]
+            replies.update(zip(indices, drawn, strict=True))
+    return [replies[index] for index in range(len(prompts))]
 
 
 def shared_prefix(rows: Sequence[list[int]]) -> int:
-    """How many tokens all rows begin with; each keeps at least one of its own."""
+    """How many tokens all rows begin with; at least the last token of each row is left out."""
+    # In the order of lists, what the smallest and the largest row share is shared by all rows between them.
     first, last = min(rows), max(rows)
     same = next((number for number, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]), None)
     shortest = min(len(row) for row in rows)
@@ -66,7 +95,7 @@ def shared_prefix(rows: Sequence[list[int]]) -> int:
 
 def _sample_batch(
     actor: ActorCritic, prompts: list[list[int]], rules: SamplingRules, generator: torch.Generator
-) -> list[Sample]:
+) -> list[SampledReply]:
     device = generator.device
     shared = shared_prefix(prompts) if len(prompts) > 1 else 0
     if shared < WORTHWHILE:
@@ -75,6 +104,7 @@ def _sample_batch(
     place = shared + positions(mask)
     cache = DynamicCache()
     if shared:
+        # The common beginning (the rules of the game) is read once, and its keys and values are copied to all rows.
         beginning = torch.tensor([prompts[0][:shared]], device=device)
         actor.last_hidden_state(input_ids=beginning, past_key_values=cache, use_cache=True)
         cache.batch_repeat_interleave(len(prompts))
@@ -88,6 +118,7 @@ def _sample_batch(
         log_all = torch.log_softmax(actor.logits(hidden) / rules.temperature, dim=-1)
         drawn = torch.multinomial(log_all.exp(), 1, generator=generator)
         columns.append((drawn[:, 0], log_all.gather(-1, drawn)[:, 0], actor.values(hidden), running))
+        # Replies that have ended are drawn on with the others: their further tokens are cut off below.
         running = running & (drawn[:, 0] != rules.stop)
         if not bool(running.any()):
             break
@@ -97,4 +128,12 @@ def _sample_batch(
     drawn_all, logprobs, values, was_running = (torch.stack(column, dim=1) for column in zip(*columns, strict=True))
     lengths = was_running.sum(1).tolist()
     rows = zip(drawn_all.tolist(), logprobs.tolist(), values.tolist(), lengths, running.tolist(), strict=True)
-    return [Sample(t[:n], p[:n], v[:n], not unfinished) for t, p, v, n, unfinished in rows]
+    return [
+        SampledReply(
+            tokens=row_tokens[:length],
+            logprobs=row_logprobs[:length],
+            values=row_values[:length],
+            stopped=not unfinished,
+        )
+        for row_tokens, row_logprobs, row_values, length, unfinished in rows
+    ]

@@ -1,4 +1,4 @@
-"""Self-play: earlier policies of the student sit in the other seats.
+"""Self-play: earlier policies of the student play the others.
 
 A pool keeps the adapter as it was when PPO began, which is the SFT policy, and then every so many steps; the oldest
 makes room. One of the pool is drawn for each step, so that all replies of the others in a round are one batch, beside
@@ -14,11 +14,12 @@ from random import Random
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from castaway.config.params import PpoParams
+from castaway.config.params import SelfPlayParams
 from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.ahead import twin_of
-from castaway.rl.rollout import Answer
-from castaway.rl.speaker import ModelSpeaker
+from castaway.rl.policies import ModelPolicy
+from castaway.rl.rollout import Generation
+from castaway.rl.sampling import SamplingRules
 from castaway.tasks.environment import Prompt
 
 Weights = dict[str, torch.Tensor]
@@ -26,30 +27,36 @@ Weights = dict[str, torch.Tensor]
 
 
 class FrozenPool:
-    """A speaker for the others: a twin of the actor, with the adapter of an earlier one."""
+    """The policy of the others: a twin of the actor, with the adapter of an earlier one."""
 
     def __init__(
         self,
         actor: ActorCritic,
         tokenizer: PreTrainedTokenizerBase,
-        params: PpoParams,
+        params: SelfPlayParams,
+        rules: SamplingRules,
         generator: torch.Generator,
         seed: int,
     ) -> None:
         """Begin with the actor's policy of this moment.
 
-        Replies are drawn from `generator`, at the student's temperature; who draws them, `seed` decides with the step.
+        Args:
+            actor: the student.
+            tokenizer: its tokenizer.
+            params: how large the pool is, and how often it grows.
+            rules: how replies are drawn.
+            generator: decides the replies.
+            seed: decides with the step which policy of the pool plays.
         """
-        self._actor, self._params, self._seed = actor, params.self_play, seed
+        self._actor, self._params, self._seed = actor, params, seed
         self._frozen = twin_of(actor)
-        # Its own, for the learner may use the other one in another thread.
-        mine = copy.deepcopy(tokenizer)
-        limits = (params.temperature, params.max_new_tokens)
-        self._speaker = ModelSpeaker(self._frozen, mine, *limits, generator, params.tokens_per_pass)
+        # A tokenizer of its own: the learner may use the other one in another thread, and tokenizers are not safe for
+        # two threads.
+        self._policy = ModelPolicy(self._frozen, copy.deepcopy(tokenizer), rules, generator)
         self._members: list[Weights] = [_adapter(actor)]
 
     def draw(self, step: int) -> None:
-        """Let one of the pool speak in the rollout of this step; all processes draw the same one."""
+        """Choose the policy of the pool that plays in the rollout of this step; all processes choose the same one."""
         drawn = Random(f"rival {self._seed} {step}").choice(self._members)
         with torch.no_grad():
             for name, weight in self._frozen.policy.named_parameters():
@@ -57,13 +64,13 @@ class FrozenPool:
                     weight.copy_(drawn[name])
 
     def collect(self, step: int) -> None:
-        """So many steps are done: if it is time, the actor's policy of this moment joins the pool."""
+        """To be called when `step` steps are done: at intervals the actor's present policy joins the pool."""
         if step % self._params.interval == 0:
             self._members = [*self._members, _adapter(self._actor)][-self._params.size :]
 
-    def __call__(self, prompts: Sequence[Prompt]) -> list[Answer]:
+    def __call__(self, prompts: Sequence[Prompt]) -> list[Generation]:
         """One reply for each prompt."""
-        return self._speaker(prompts)
+        return self._policy(prompts)
 
     def state(self) -> list[Weights]:
         """The pool, the oldest first; nothing of it ever changes."""

@@ -1,7 +1,7 @@
 """Replies drawn by a vLLM server, which is handed the adapter anew before each rollout.
 
 The server runs on, only the adapter is exchanged. Its kernels are not the trainer's, so the log-probabilities of the
-same words differ, in bfloat16 by more than a little; the trainer reads every reply once itself and weighs its tokens
+same tokens differ, in bfloat16 by more than a little; the trainer reads every reply once itself and weighs its tokens
 by truncated importance (`importance_cap`; Yao et al. 2025, "Your efficient RL framework secretly brings you off-policy
 RL training"). The values come from the same reading.
 """
@@ -21,14 +21,15 @@ from castaway.errors import CastawayError
 from castaway.models.policy import save_adapter
 from castaway.models.tokens import prompt_tokens
 from castaway.rl.actor_critic import ActorCritic
-from castaway.rl.rollout import Answer
-from castaway.rl.speaker import reply_text
+from castaway.rl.policies import reply_text
+from castaway.rl.rollout import Generation
+from castaway.rl.sampling import SamplingRules
 from castaway.tasks.environment import Prompt
 
-OPEN = 512
-"""Questions at one time; the server makes its own batches of them."""
-SECONDS = 600.0
-"""For a reply, with those that are waited for."""
+OPEN_REQUESTS = 512
+"""Requests at one time; the server makes its own batches of them."""
+TIMEOUT_SECONDS = 600.0
+"""How long a request may take, the wait for others included."""
 
 
 class ServedSampler:
@@ -39,46 +40,63 @@ class ServedSampler:
         url: str,
         folder: Path,
         tokenizer: PreTrainedTokenizerBase,
-        temperature: float,
-        max_new_tokens: int,
+        rules: SamplingRules,
         actor: ActorCritic,
     ) -> None:
-        """Draw at this temperature, at most so many tokens a reply; adapters are handed over in `folder`."""
-        self._url, self._folder, self._tokenizer = url, folder, tokenizer
-        self._stop = tokenizer.eos_token_id
-        self._settings = {"temperature": temperature, "max_tokens": max_new_tokens, "stop_token_ids": [self._stop]}
-        self._actor = actor
+        """Draw by the adapter of `actor`, which is handed over in `folder`.
+
+        Args:
+            url: the server's, which ends in /v1.
+            folder: where the server can read adapters.
+            tokenizer: the policy's.
+            rules: how replies are drawn; the server makes its own batches.
+            actor: the policy that is trained.
+        """
+        self._url, self._folder, self._tokenizer, self._actor = url, folder, tokenizer, actor
+        self._settings = {
+            "temperature": rules.temperature,
+            "max_tokens": rules.max_new_tokens,
+            "stop_token_ids": [rules.stop],
+        }
         self._count = 0
 
     @property
     def _adapter(self) -> str:
-        # A name of its own each time: what the server remembers of prompts, it remembers by this name.
+        # A new name each time: the server caches prompts by the adapter's name.
         return f"{self._folder.name}-{self._count}"
 
     def refresh(self) -> None:
-        """Hand over the adapter of this moment, and take the one before back."""
+        """Load the adapter of this moment into the server, and unload the one before.
+
+        Raises:
+            CastawayError: the server does not take it.
+        """
         before, self._count = self._adapter, self._count + 1
         folder = (self._folder / self._adapter).absolute()
         shutil.rmtree(folder, ignore_errors=True)
         save_adapter(self._actor.policy, folder)
-        with httpx.Client(timeout=SECONDS, trust_env=False) as client:
+        with httpx.Client(timeout=TIMEOUT_SECONDS, trust_env=False) as client:
             self._post(client, "load_lora_adapter", {"lora_name": self._adapter, "lora_path": str(folder)})
             if self._count > 1:
                 self._post(client, "unload_lora_adapter", {"lora_name": before})
         shutil.rmtree(self._folder / before, ignore_errors=True)
 
-    def __call__(self, prompts: Sequence[Prompt]) -> list[Answer]:
-        """One reply for each prompt, without values."""
+    def __call__(self, prompts: Sequence[Prompt]) -> list[Generation]:
+        """One reply for each prompt, without values.
+
+        Raises:
+            CastawayError: the server fails.
+        """
         rows = [prompt_tokens(self._tokenizer, prompt.messages) for prompt in prompts]
         drawn = asyncio.run(self._draw_all(rows))
         return [
-            Answer(reply_text(self._tokenizer, tokens), row, tokens, logprobs)
+            Generation(text=reply_text(self._tokenizer, tokens), prompt_tokens=row, tokens=tokens, logprobs=logprobs)
             for row, (tokens, logprobs) in zip(rows, drawn, strict=True)
         ]
 
     async def _draw_all(self, rows: Sequence[list[int]]) -> list[tuple[list[int], list[float]]]:
-        limits = httpx.Limits(max_connections=OPEN)
-        async with httpx.AsyncClient(timeout=SECONDS, limits=limits, trust_env=False) as client:
+        limits = httpx.Limits(max_connections=OPEN_REQUESTS)
+        async with httpx.AsyncClient(timeout=TIMEOUT_SECONDS, limits=limits, trust_env=False) as client:
             return await asyncio.gather(*(self._draw(client, row) for row in rows))
 
     async def _draw(self, client: httpx.AsyncClient, row: list[int]) -> tuple[list[int], list[float]]:

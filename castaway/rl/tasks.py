@@ -1,7 +1,7 @@
-"""Where the episodes of training come from: a curriculum, and the failures of the past.
+"""The source of training episodes: a curriculum, and failures that are played again.
 
-Several processes that train together agree: each is told of every episode that any of them has finished, in the same
-order, so their curricula and failures are the same at every step.
+Several processes that train together hold the same state: each receives the reports of all finished episodes, of any
+process, in the same order.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from castaway.config.params import ReplayParams
 from castaway.rl.curriculum import Curriculum
 from castaway.rl.failures import FailureBuffer, Task
-from castaway.tasks.environment import Stage, is_held_out
+from castaway.tasks.environment import CurriculumStage, is_held_out
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class TaskSource:
 
     def __init__(
         self,
-        stages: Sequence[Stage],
+        stages: Sequence[CurriculumStage],
         replay: ReplayParams,
         seed: int,
         main_seat: str,
@@ -70,13 +70,16 @@ class TaskSource:
         self._drawn = 0
         """Draws that were no replays: seats take turns by it."""
         self._playing: dict[Task, list[int | None]] = {}
-        """What was drawn and has not ended, with the stages that it was drawn for, once or more often."""
+        """Episodes that were drawn and have not ended, each with the stages that it was drawn for."""
 
     def draw(self) -> Task:
-        """A training id and a seat: a failure in a share of the draws, else what the stage says.
+        """A training id and a seat: a failure in a share of the draws, else an episode of the stage.
 
-        What is being played is no failure to be drawn, so that no step plays one episode many times. Without a share of
+        Failures that are being played are not drawn again, so that no step plays one episode many times. Without
         replays, the ids are the stream of `Random(seed).choice`.
+
+        Raises:
+            ValueError: the stage holds an id that is kept for evaluation.
         """
         if self._share and self._random.random() < self._share:
             failed = self.failures.draw(self._random, self._playing)
@@ -94,7 +97,7 @@ class TaskSource:
         return task
 
     def report(self, task: Task, success: bool, score: float) -> Report:
-        """What the process that drew a task says of it when it has ended, for `learn`.
+        """The report on an episode that this process drew and that has ended; it is to be given to `learn`.
 
         Raises:
             ValueError: the task was not drawn here, or has been learned from.
@@ -139,7 +142,7 @@ class TaskSource:
         return found
 
     def state(self) -> dict[str, Any]:
-        """All that goes on: what every process knows (`shared`), and what this one has drawn (`own`)."""
+        """The state for a checkpoint: what is the same in all processes (`shared`), and what is this one's (`own`)."""
         tallies = [(*key, tally.played, tally.successes, tally.score) for key, tally in self.tallies.items()]
         return {
             "shared": {

@@ -1,40 +1,44 @@
-"""What a rollout remembers: turns, and the trajectory of each agent."""
+"""The record of a rollout: turns, the trajectory of each agent, and finished episodes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from castaway.tasks.environment import Message, Outcome
+from castaway.tasks.reply import Reply
 from castaway.teacher.base import Dispute
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Turn:
-    """One agent's turn to speak."""
+    """One turn of one agent: its prompt, its reply, how that was judged, and what was paid for it."""
 
     messages: tuple[Message, ...]
     prompt_tokens: list[int]
     reply_tokens: list[int]
     logprobs: list[float]
-    """Of the reply's tokens when they were drawn."""
+    """(reply tokens) log-probability in nats of each token at the sampling temperature, from when it was drawn."""
     values: list[float]
-    """Before each reply token; empty until somebody has read the reply, if who drew it has no critic."""
+    """(reply tokens) value before each token. A sampler without a critic leaves it empty; the trainer fills it in."""
     text: str
     """The reply as text."""
+    reply: Reply
+    """The parts of the text."""
     action: str
     """What was executed, as typed."""
     valid: bool
-    """Whether it was the student's own; else it was put in its place and must not be credited to its words."""
+    """Whether the executed action was the student's own. If not, its result must not be credited to the reply."""
     penalty: float = 0.0
+    """The teacher's, from -5 to 0."""
     critique: str = ""
     reward: float = 0.0
     """Paid by the environment from this turn until the agent's next one."""
     reasoning: str = ""
-    """The teacher's, where the student's does not stand."""
+    """The teacher's reasoning, where the student's does not stand; else empty."""
     source: str = "none"
-    """Who judged it."""
+    """Who judged the reply: `rules`, the name of a model, or `none`."""
     dispute: Dispute | None = None
-    """Where a model and the rules judged differently."""
+    """Set where a model and the rules judged the reply differently."""
 
 
 @dataclass(slots=True)
@@ -46,7 +50,7 @@ class Trajectory:
     role: str
     turns: list[Turn] = field(default_factory=list)
     bootstrap: float = 0.0
-    """Value of the turn that follows the last one here; 0 if the episode has ended."""
+    """Value before the first token of the turn that follows the last one here; 0 if the episode has ended."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""The update of PPO: epochs of minibatches over the lessons of one rollout, and the SFT pass on corrections."""
+"""The update of PPO: epochs of minibatches over the samples of one rollout, and the SFT pass on corrections."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from castaway.rl.actor_critic import ActorCritic, Scores, TurnBatch
 from castaway.rl.kl import kl_estimate
 from castaway.rl.losses import clipped_policy_loss, clipped_value_loss, masked_mean
 from castaway.rl.ranks import Ranks
-from castaway.rl.rewards import Lesson
+from castaway.rl.rewards import Sample
 
 Row = TypeVar("Row")
-PATIENCE = 1.5
-"""An update is broken off when its KL is so many times `target_kl` (as Stable-Baselines3 does)."""
+KL_TOLERANCE = 1.5
+"""An update ends early when its KL exceeds `target_kl` times this (as in Stable-Baselines3)."""
 
 TaughtRow = tuple[list[int], list[int], list[bool]]
 """Prompt tokens, the tokens to be written, and which of those are learned."""
 
 
 class PolicyUpdate:
-    """The optimiser, and what it does with lessons."""
+    """The optimiser, and its two kinds of update: PPO on samples, and supervised learning on corrections."""
 
     def __init__(self, actor: ActorCritic, params: PpoParams, generator: torch.Generator, ranks: Ranks) -> None:
         """Train the actor's adapter and value head; minibatches are drawn from `generator`."""
@@ -42,26 +42,27 @@ class PolicyUpdate:
 
     def update(
         self,
-        lessons: Sequence[Lesson],
+        samples: Sequence[Sample],
         numbers: Sequence[int],
         step: int,
         kl_coefficient: float,
     ) -> dict[str, float]:
-        """A few passes over the lessons of step number `step`, from 0.
+        """A few passes over the samples of step number `step`, from 0.
 
         Args:
-            lessons: this process's, of one rollout.
-            numbers: what each lesson is called among those of all processes, from 0 without gaps.
+            samples: this process's, of one rollout.
+            numbers: one for each sample; over all processes they go from 0 without gaps.
             step: decides the learning rates, and whether the critic is still warming up.
             kl_coefficient: of the KL penalty inside the loss; 0 if it is not there.
 
         Returns:
-            Means over the minibatches.
+            Means over the minibatches: losses, the entropy in nats, the share of clipped tokens, the norm of the
+            gradient before it was clipped, and `update_kl`, the KL in nats per token from the policy before the update.
         """
         self._anneal(step)
         warming_up = step < self._params.critic_warmup
-        mine = dict(zip(numbers, lessons, strict=True))
-        everything = sum(self._ranks.gather(len(lessons)))
+        mine = dict(zip(numbers, samples, strict=True))
+        everything = sum(self._ranks.gather(len(samples)))
         totals: dict[str, float] = {}
         count = 0
         for chosen in self._minibatches(everything):
@@ -69,7 +70,7 @@ class PolicyUpdate:
             count += 1
             for name, value in values.items():
                 totals[name] = totals.get(name, 0.0) + value
-            if self._params.target_kl and values["update_kl"] > PATIENCE * self._params.target_kl:
+            if self._params.target_kl and values["update_kl"] > KL_TOLERANCE * self._params.target_kl:
                 break
         return {**{name: value / count for name, value in totals.items()}, "minibatches": float(count)}
 
@@ -104,7 +105,7 @@ class PolicyUpdate:
     ) -> tuple[float, torch.Tensor]:
         """One step of the optimiser with the gradients of all losses and processes; returns their norm, and the loss.
 
-        Each loss is made when its turn comes, and gone before the next one is.
+        The losses may be a generator: then no more than one of their graphs is in memory at a time.
         """
         optimizer.zero_grad()
         total = torch.zeros((), device=self._generator.device)
@@ -117,11 +118,14 @@ class PolicyUpdate:
         return norm.item(), total
 
     def batch(self, pairs: Sequence[tuple[list[int], list[int]]]) -> TurnBatch:
-        """(prompt, reply) tokens on the actor's device."""
+        """A padded batch of (prompt tokens, reply tokens) on the actor's device."""
         return TurnBatch.of(list(pairs), self._generator.device)
 
     def score_all(self, pairs: Sequence[tuple[list[int], list[int]]]) -> list[tuple[list[float], list[float]]]:
-        """Log-probabilities and values of replies under the actor as it is, without gradients."""
+        """For each (prompt tokens, reply tokens): log-probabilities in nats and values of the reply's tokens.
+
+        They are of the actor as it is, without gradients.
+        """
         found: dict[int, tuple[list[float], list[float]]] = {}
         with torch.inference_mode():
             for group in by_tokens([len(prompt) + len(reply) for prompt, reply in pairs], self._params.tokens_per_pass):
@@ -132,14 +136,14 @@ class PolicyUpdate:
         return [found[index] for index in range(len(pairs))]
 
     def _anneal(self, step: int) -> None:
-        """Learning rates fall in a straight line to 0 at the last step (Huang et al. 2022, detail 4)."""
+        """Learning rates fall linearly to 0 after the last step (Huang et al. 2022, detail 4)."""
         left = 1 - step / self._params.steps
         rates = (self._params.learning_rate, self._params.value_learning_rate)
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
             group["lr"] = rate * left
 
     def _minibatches(self, count: int) -> Iterator[list[int]]:
-        """The numbers of all lessons in a new order, once an epoch; the same for all processes."""
+        """The numbers of all samples in a new order, once an epoch; the same for all processes."""
         size = self._params.minibatch_turns
         for _ in range(self._params.epochs):
             drawn = torch.randperm(count, generator=self._generator, device=self._generator.device).tolist()
@@ -147,14 +151,14 @@ class PolicyUpdate:
             for start in range(0, len(order), size):
                 yield order[start : start + size]
 
-    def _minibatch(self, lessons: list[Lesson], kl_coefficient: float, warming_up: bool) -> dict[str, float]:
-        """One step from this process's lessons of a minibatch, which may be none of them."""
-        everything = sum(self._ranks.gather(_tokens(lessons)))
+    def _minibatch(self, samples: list[Sample], kl_coefficient: float, warming_up: bool) -> dict[str, float]:
+        """One step from this process's samples of a minibatch, which may be none of them."""
+        everything = sum(self._ranks.gather(_tokens(samples)))
         passes: list[tuple[float, dict[str, float]]] = []
 
         def losses() -> Iterator[torch.Tensor]:
-            lengths = [len(lesson.turn.prompt_tokens) + len(lesson.turn.reply_tokens) for lesson in lessons]
-            for part in self._in_passes(lessons, lengths):
+            lengths = [len(sample.turn.prompt_tokens) + len(sample.turn.reply_tokens) for sample in samples]
+            for part in self._in_passes(samples, lengths):
                 loss, values = self._pass(part, kl_coefficient, warming_up)
                 share = _tokens(part) / everything
                 passes.append((share, values))
@@ -168,24 +172,24 @@ class PolicyUpdate:
         return {**self._ranks.mean(means, mine), "gradient_norm": norm}
 
     def _pass(
-        self, lessons: list[Lesson], kl_coefficient: float, warming_up: bool
+        self, samples: list[Sample], kl_coefficient: float, warming_up: bool
     ) -> tuple[torch.Tensor, dict[str, float]]:
-        """The mean loss over the tokens of some lessons, and figures of the same kind."""
-        batch = self.batch([(lesson.turn.prompt_tokens, lesson.turn.reply_tokens) for lesson in lessons])
+        """The mean loss over the tokens of some samples, and figures of the same kind."""
+        batch = self.batch([(sample.turn.prompt_tokens, sample.turn.reply_tokens) for sample in samples])
         scores = self._actor.score(
             batch,
             self._params.temperature,
             value_head_only=warming_up,
             learn_entropy=self._params.entropy_coefficient > 0,
         )
-        old = padded([lesson.old_logprobs for lesson in lessons], batch)
-        loss, values = self._loss(lessons, batch, scores, old, kl_coefficient, warming_up)
+        old = padded([sample.old_logprobs for sample in samples], batch)
+        loss, values = self._loss(samples, batch, scores, old, kl_coefficient, warming_up)
         update_kl = masked_mean(kl_estimate(old, scores.logprobs.detach(), "k3"), batch.mask)
         return loss, {**values, "update_kl": update_kl.item()}
 
     def _loss(
         self,
-        lessons: list[Lesson],
+        samples: list[Sample],
         batch: TurnBatch,
         scores: Scores,
         old: torch.Tensor,
@@ -194,12 +198,12 @@ class PolicyUpdate:
     ) -> tuple[torch.Tensor, dict[str, float]]:
         """Policy + value_coefficient * value - entropy_coefficient * entropy + kl_coefficient * KL(p || p_ref)."""
         params = self._params
-        old_values = padded([lesson.turn.values for lesson in lessons], batch)
-        advantages = padded([lesson.advantages for lesson in lessons], batch)
-        returns = padded([lesson.returns for lesson in lessons], batch)
+        old_values = padded([sample.turn.values for sample in samples], batch)
+        advantages = padded([sample.advantages for sample in samples], batch)
+        returns = padded([sample.returns for sample in samples], batch)
         importance = None
         if params.importance_cap is not None:
-            importance = padded([lesson.importance or [] for lesson in lessons], batch)
+            importance = padded([sample.importance or [] for sample in samples], batch)
         policy_loss, clipped = clipped_policy_loss(
             scores.logprobs, old, advantages, batch.mask, params.clip_range, importance
         )
@@ -215,15 +219,15 @@ class PolicyUpdate:
             return params.value_coefficient * value_loss, values
         loss = policy_loss + params.value_coefficient * value_loss - params.entropy_coefficient * entropy
         if kl_coefficient:
-            reference = padded([lesson.reference for lesson in lessons], batch)
+            reference = padded([sample.reference for sample in samples], batch)
             loss = loss + kl_coefficient * masked_mean(
                 kl_estimate(scores.logprobs, reference, params.kl_estimator), batch.mask
             )
         return loss, values
 
 
-def _tokens(lessons: Sequence[Lesson]) -> int:
-    return sum(len(lesson.turn.reply_tokens) for lesson in lessons)
+def _tokens(samples: Sequence[Sample]) -> int:
+    return sum(len(sample.turn.reply_tokens) for sample in samples)
 
 
 def unpadded(values: torch.Tensor, batch: TurnBatch) -> list[list[float]]:

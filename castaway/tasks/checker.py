@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
+from typing import Any, get_args
 
 from castaway.errors import CastawayError
-from castaway.tasks.environment import HELD_OUT_START, Outcome, Prompt, Refusal, TextEnvironment
+from castaway.tasks.environment import HELD_OUT_START, Outcome, Prompt, Refusal, Severity, TextEnvironment
 
 STEP_LIMIT = 20_000
 """An episode that is longer counts as one that never ends."""
@@ -151,8 +151,12 @@ def _look_closely(environment: TextEnvironment, prompts: Sequence[Prompt], turn:
                 rules.refusal(seen, fixed) is None, f"repair makes the illegal {fixed!r} of {text[:40]!r} in {where}"
             )
         refusal = rules.refusal(seen, "no such action")  # may be legal where any text is an answer
-        said = refusal is None or (isinstance(refusal, Refusal) and bool(refusal.sentence.strip()))
-        _demand(said and "\n" not in (refusal.sentence if refusal else ""), f"a refusal in {where} is not one sentence")
+        if refusal is not None:
+            said = isinstance(refusal, Refusal) and bool(refusal.sentence.strip()) and "\n" not in refusal.sentence
+            _demand(said, f"a refusal in {where} is not one sentence")
+            _demand(
+                refusal.severity in get_args(Severity), f"a refusal in {where} is {refusal.severity!r}, no severity"
+            )
 
 
 def _check_rewards(environment: TextEnvironment, rewards: Mapping[str, float], where: str) -> None:
@@ -191,6 +195,8 @@ def _check_end(environment: TextEnvironment, where: str) -> None:
     _demand(known, f"outcome does not say how {where} ended")
     figures = all(isinstance(value, int | float) and math.isfinite(value) for value in outcome.details.values())
     _demand(figures, f"a detail of the outcome of {where} is not a finite number")
+    labelled = all(isinstance(label, str) for label in outcome.labels.values())
+    _demand(labelled, f"a label of the outcome of {where} is not a text")
     with suppress(ValueError):
         environment.step({})
         _demand(False, f"step does not raise ValueError though {where} is done")

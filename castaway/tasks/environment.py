@@ -1,17 +1,17 @@
 """The contract of a text environment.
 
 Implement `TextEnvironment` and its `Rules` and every part of Castaway (datasets, teachers, rollouts, PPO,
-evaluation) can use your game. `castaway.envs.checker.check_environment` tests an implementation against this page.
+evaluation) can use your game. `castaway.tasks.checker.check_environment` tests an implementation against this page.
 
 **An episode.** `reset(task_id)` starts a deterministic episode: the same id, seat and typed actions give the same
 prompts and rewards, byte for byte, on every machine. Then, until `done`:
 
-1. `prompts()` says who must speak now and hands each speaker its chat messages. There is at least one speaker.
-   Several agents may speak at once; they do not see each other's answers of the turn.
-2. Somebody (a policy, a teacher, a person) decides on a *typed action* for each speaker: a string in exactly the
+1. `prompts()` names the agents that must act now, at least one, and gives each its chat messages. Several agents may
+   act at once; they do not see each other's answers of the turn.
+2. Somebody (a policy, a teacher, a person) decides on a *typed action* for each of them: a string in exactly the
    form that the rules define. `Rules.refusal(observation, action)` says whether it is legal.
 3. `step(actions)` executes them. What is missing or not legal counts as the environment's `idle` action. It returns
-   what *every* agent was paid since the last step, whether or not it had to speak: an agent without a turn can still
+   what *every* agent was paid since the last step, whether or not it was prompted: an agent without a turn can still
    earn or lose.
 
 Every episode ends, even one in which nobody does anything but idle. After `done` nobody is prompted and `step` raises
@@ -30,7 +30,7 @@ evaluation; no training stage may draw one of those.
 prompted too, in turns of their own or beside the agents of the seat, and their prompts are marked (`Prompt.rival`).
 Training lets an earlier policy of the learner's own answer those, and learns nothing from them.
 
-**Stages.** A task's curriculum is a tuple of `Stage`s, easy ones first; a task that has none has one stage.
+**Curriculum.** A task's curriculum is a tuple of `CurriculumStage`s, easy ones first: one if it is always the same.
 
 **Randomness** comes from the task id only; **time** does not exist; nothing is printed.
 """
@@ -48,8 +48,14 @@ HELD_OUT_START = 1_000_000_000
 SELF_PLAY = "self"
 """The seat in which the caller plays the others as well."""
 
-RefusalKind = Literal["form", "verb", "role", "phase", "situation", "energy"]
-"""What is wrong: misspelt arguments, an unknown verb, not for this role, not now, not here, no strength left."""
+Severity = Literal["form", "unknown", "forbidden", "impossible"]
+"""How far from a legal action a text is. A teacher sets the penalty by it (`castaway.teacher.rules.PRICES`):
+
+- `form`: one of the game's actions, but misspelt;
+- `unknown`: nothing that the game calls an action;
+- `forbidden`: an action that this player may not take, or not at this time, whatever the situation;
+- `impossible`: an action that this player may take, but that cannot be done in this situation.
+"""
 
 Message = dict[str, str]
 """A chat message: `role` (system, user, assistant) and `content`."""
@@ -57,15 +63,16 @@ Message = dict[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why an action is not legal: a kind, and one short sentence that a teacher can quote."""
+    """Why an action is not legal."""
 
-    kind: RefusalKind
+    severity: Severity
     sentence: str
+    """One short sentence that a teacher can quote."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """One agent's turn to speak."""
+    """What one agent is asked in one turn."""
 
     agent: str
     role: str
@@ -87,12 +94,14 @@ class Outcome:
     ending: str
     """In a few words."""
     details: Mapping[str, float] = field(default_factory=dict)
-    """Further figures, for reports."""
+    """Further figures, for reports and curves."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Further words, for reports: what an episode is sorted by."""
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What became of an episode that somebody played, for reports."""
+    """The result of an episode, for reports."""
 
     task_id: int
     seat: str
@@ -104,20 +113,20 @@ class Played:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
-    """What is played for a while in training."""
+class CurriculumStage:
+    """The episodes that training draws from for a while, and when it moves on to others."""
 
     name: str
     task_ids: Sequence[int]
-    """Training ids, all with the same chance; it may be long and hold nothing, as a `range` does."""
+    """Training ids, all with the same chance; a `range` will do, which takes no memory."""
     seats: tuple[str, ...]
-    """What is played on them, in turn."""
+    """The seats in which they are played, in turn."""
     threshold: float = 1.0
     """Share of successes in a full window from which the next stage is played."""
     floor: float = 0.0
     """Share of successes in a full window under which the stage before is played again."""
     window: int = 100
-    """Episodes in a row that are looked at."""
+    """How many of the last episodes count for `threshold` and `floor`."""
 
 
 class Rules(Protocol):

@@ -15,11 +15,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from importlib import resources
 from random import Random
 from typing import Any, ClassVar, Generic, TypeVar
 
 from castaway.config.section import Section
-from castaway.tasks.environment import HELD_OUT_START, Message, Outcome, Played, Prompt, Stage, TextEnvironment
+from castaway.tasks.environment import (
+    HELD_OUT_START,
+    CurriculumStage,
+    Message,
+    Outcome,
+    Played,
+    Prompt,
+    TextEnvironment,
+)
 from castaway.tasks.reply import Reply
 from castaway.tasks.slips import markdown, one_of, reason_only, unlabelled
 from castaway.tasks.writing import WritingTask
@@ -102,15 +111,15 @@ class Task(ABC, Generic[Game]):
         """
         return range(HELD_OUT_START)
 
-    def curriculum(self, episodes: int) -> tuple[Stage, ...]:
+    def curriculum(self, episodes: int) -> tuple[CurriculumStage, ...]:
         """What is played in training, easy stages first; by default one stage, the main seat on all training ids.
 
         Args:
             episodes: how many PPO plays in a step, for stages that mix seats in fixed shares.
 
-        Example: `return (Stage("all", self.training_ids(), ("crew",) * 8 + ("traitor",) * 2),)`.
+        Example: `return (CurriculumStage("all", self.training_ids(), ("crew",) * 8 + ("traitor",) * 2),)`.
         """
-        return (Stage("all", self.training_ids(), self.evaluation_seats[:1]),)
+        return (CurriculumStage("all", self.training_ids(), self.evaluation_seats[:1]),)
 
     def kind_of(self, task_id: int) -> str:
         """What kind of episode an id is, in a word, for figures by kind.
@@ -165,6 +174,15 @@ class Task(ABC, Generic[Game]):
         Example: `return Exercises(environment)`. By default None: nothing.
         """
         return None
+
+    def rubric(self) -> str:
+        """What a served teacher is told of the game and of its blunders, in a few sentences.
+
+        Example: `return "A row of lamps. A blunder is to press one that is lit."`. By default the text of the file
+        `rubric.txt` beside the module of the class; nothing where there is none.
+        """
+        path = resources.files(type(self).__module__.rpartition(".")[0]) / "rubric.txt"
+        return path.read_text("utf-8").strip() if path.is_file() else ""
 
     # What is reported ------------------------------------------------------------------------------------------------
 

@@ -48,8 +48,8 @@ def dispute(answer: Answer, by_rules: Verdict, *, impossible: bool = False) -> D
         return None
     return Dispute(
         kind,
-        Opinion(answer.valid, answer.action, answer.on_the_scale, answer.remark),
-        Opinion(by_rules.valid, by_rules.action, by_rules.penalty, by_rules.critique),
+        model=Opinion(valid=answer.valid, action=answer.action, penalty=answer.on_the_scale, remark=answer.remark),
+        rules=Opinion(valid=by_rules.valid, action=by_rules.action, penalty=by_rules.penalty, remark=by_rules.critique),
     )
 
 

@@ -10,7 +10,7 @@ Penalties are on one scale, 0 down to -5:
 | a good move in good form | 0 |
 | a minor flaw: a legal action, but no reasoning | -0.3 |
 | wrong form: no action line, misspelt arguments | -0.5 to -1 |
-| not possible: unknown verb, not now, not here, no strength | -1 to -2 |
+| no action of the game, a forbidden or an impossible one | -1 to -2 |
 | a strategic blunder, though legal | -2 to -3 |
 | gibberish | -3 to -5 |
 """
@@ -23,6 +23,7 @@ from typing import Protocol
 
 from castaway.errors import CastawayError
 from castaway.tasks.environment import Prompt
+from castaway.tasks.reply import Reply, parse_reply
 
 WORST_PENALTY = -5.0
 
@@ -33,11 +34,18 @@ class Attempt:
 
     prompt: Prompt
     text: str
+    reply: Reply
+    """The parts of the text, parsed once and carried along."""
+
+    @classmethod
+    def of(cls, prompt: Prompt, text: str) -> Attempt:
+        """The attempt of a student that wrote `text`."""
+        return cls(prompt, text, parse_reply(text))
 
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """What somebody thinks of an attempt."""
+    """How a model or the rules judged an attempt, for a report on where they differ."""
 
     valid: bool
     action: str

@@ -12,17 +12,27 @@ from castaway.teacher.base import Teacher
 from castaway.teacher.cache import AnswerCache
 from castaway.teacher.endpoint import endpoint_of
 from castaway.teacher.rules import RulesTeacher
-from castaway.teacher.served import Conduct, ServedTeacher, Witness
+from castaway.teacher.served import Conduct, Observer, ServedTeacher
 
 
 @contextmanager
-def chosen_teacher(params: TeacherParams, task: str, rules: Rules, store: Path, witness: Witness) -> Iterator[Teacher]:
-    """A teacher for moves of `task`, closed afterwards; answers are kept in `store`, a sample is told to `witness`."""
+def chosen_teacher(
+    params: TeacherParams, rubric: str, rules: Rules, store: Path, observer: Observer
+) -> Iterator[Teacher]:
+    """The teacher, closed afterwards.
+
+    Args:
+        params: which teacher, and how it is treated.
+        rubric: what the task says of itself to a served teacher.
+        rules: the task's.
+        store: file in which the answers of a served teacher are kept.
+        observer: is shown a sample of the calls to a served teacher.
+    """
     if params.kind == "rules":
         yield RulesTeacher(rules)
         return
-    conduct = Conduct(params.cascade, params.override_legal, params.on_outage)
-    teacher = ServedTeacher(task, rules, endpoint_of(params), conduct, AnswerCache(store), witness)
+    conduct = Conduct(cascade=params.cascade, override_legal=params.override_legal, on_outage=params.on_outage)
+    teacher = ServedTeacher(rubric, rules, endpoint_of(params), conduct, AnswerCache(store), observer)
     try:
         yield teacher
     finally:

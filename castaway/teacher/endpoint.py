@@ -10,12 +10,12 @@ from castaway.teacher.key import secret
 def endpoint_of(params: TeacherParams) -> Endpoint:
     """The server that the parameters name, and how it is treated."""
     return Endpoint(
-        params.url,
-        params.model,
-        secret(),
-        params.concurrency,
-        params.attempt_seconds,
-        params.deadline_seconds,
-        params.patience_seconds,
-        params.answer_tokens,
+        url=params.url,
+        model=params.model,
+        key=secret(),
+        concurrency=params.concurrency,
+        attempt_seconds=params.attempt_seconds,
+        deadline_seconds=params.deadline_seconds,
+        patience_seconds=params.patience_seconds,
+        answer_tokens=params.answer_tokens,
     )

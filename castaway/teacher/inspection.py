@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import quantiles
 from time import perf_counter
+from typing import Any
 
-from castaway.tasks.environment import Prompt, TextEnvironment
+from castaway.tasks.environment import Message, Prompt, TextEnvironment
 from castaway.tasks.reply import Reply
+from castaway.tasks.task import Task
 from castaway.teacher.answer import answer_schema, parse_answer
 from castaway.teacher.base import Attempt
 from castaway.teacher.chat_client import ChatClient, Endpoint, ServerFault
@@ -26,7 +28,7 @@ def smoke_attempts(environment: TextEnvironment) -> list[Attempt]:
     while not environment.done:
         for prompt in environment.prompts():
             if environment.rules.refusal(prompt.observation, SMOKE_CASES[-1]) is None:
-                return [Attempt(prompt, str(Reply("I think", action))) for action in SMOKE_CASES]
+                return [Attempt.of(prompt, str(Reply("I think", action))) for action in SMOKE_CASES]
         environment.step({})
     raise ValueError(f"nobody may {SMOKE_CASES[-1]} in this game")
 
@@ -39,7 +41,7 @@ def distinct_attempts(environment: TextEnvironment, count: int) -> list[Attempt]
         environment.reset(task_id, environment.seats[0])
         while not environment.done and len(found) < count:
             prompts: tuple[Prompt, ...] = environment.prompts()
-            found += [Attempt(prompt, str(Reply("I think", f"MOVING {len(found)}"))) for prompt in prompts]
+            found += [Attempt.of(prompt, str(Reply("I think", f"MOVING {len(found)}"))) for prompt in prompts]
             environment.step({})
         task_id += 1
     return found[:count]
@@ -61,41 +63,47 @@ class Speed:
     failed: int
 
 
-def measure_speed(
-    environment: TextEnvironment, endpoint: Endpoint, levels: Sequence[int], count: int, first: int = 0
-) -> list[Speed]:
-    """Ask `count` questions at each level of concurrency, from number `first` on; none is asked twice."""
-    attempts = distinct_attempts(environment, first + count * len(levels))[first:]
+def measure_speed(task: Task[Any], endpoint: Endpoint, levels: Sequence[int], count: int) -> list[Speed]:
+    """Ask `count` questions about a task at each level of concurrency; none is asked twice."""
+    environment, rubric = task.make(), task.rubric()
+    messages = [question(rubric, environment.rules, one) for one in distinct_attempts(environment, count * len(levels))]
     found = []
     for number, level in enumerate(levels):
-        some = attempts[number * count : (number + 1) * count]
-        found.append(asyncio.run(_measure(environment, replace(endpoint, concurrency=level), some)))
+        some = messages[number * count : (number + 1) * count]
+        found.append(asyncio.run(_measure(replace(endpoint, concurrency=level), some)))
     return found
 
 
-async def _measure(environment: TextEnvironment, endpoint: Endpoint, attempts: Sequence[Attempt]) -> Speed:
+async def _measure(endpoint: Endpoint, questions: Sequence[list[Message]]) -> Speed:
     client = ChatClient(endpoint)
     slots = asyncio.Semaphore(endpoint.concurrency)
     schema = answer_schema()
 
-    async def ask(attempt: Attempt) -> tuple[float, str | None]:
+    async def ask(messages: list[Message]) -> tuple[float, str | None]:
         async with slots:
             began = perf_counter()
             try:
-                text = await client.complete(question(environment.name, environment.rules, attempt), schema)
+                text = await client.complete(messages, schema)
             except ServerFault:
                 return perf_counter() - began, None
             return perf_counter() - began, text
 
     began = perf_counter()
-    answers = await asyncio.gather(*(ask(attempt) for attempt in attempts))
+    answers = await asyncio.gather(*(ask(messages) for messages in questions))
     seconds = perf_counter() - began
     await client.close()
     texts = [text for _, text in answers if text is not None]
     took = sorted(one for one, text in answers if text is not None) or [0.0]
     cuts = quantiles(took, n=20, method="inclusive") if len(took) > 1 else took * 19
     usable = sum(_is_answer(text) for text in texts) / max(1, len(texts))
-    return Speed(endpoint.concurrency, len(texts) / seconds, cuts[9], cuts[18], usable, len(answers) - len(texts))
+    return Speed(
+        concurrency=endpoint.concurrency,
+        per_second=len(texts) / seconds,
+        median=cuts[9],
+        worst_twentieth=cuts[18],
+        usable=usable,
+        failed=len(answers) - len(texts),
+    )
 
 
 def _is_answer(text: str) -> bool:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import cache
+from importlib import resources
+
+from jinja2 import Environment, StrictUndefined
 
 from castaway.tasks.environment import Message, Rules
 from castaway.teacher.base import Attempt
-from castaway.teacher.rubrics import instructions
 
 LONGEST_REPLY = 2000
 """Characters of a student's answer that the teacher is shown."""
@@ -15,8 +18,8 @@ MOST_ACTIONS = 80
 """Legal actions that the teacher is shown."""
 
 
-def question(task: str, rules: Rules, attempt: Attempt) -> list[Message]:
-    """The messages that ask for a verdict.
+def question(rubric: str, rules: Rules, attempt: Attempt) -> list[Message]:
+    """The messages that ask for a verdict; `rubric` is what the task says of itself (`Task.rubric`).
 
     All that comes from the game or from the student is one JSON object: a line of chat in it cannot look like the end
     of the data, since its line breaks, quotation marks and angle brackets are escaped.
@@ -31,9 +34,16 @@ def question(task: str, rules: Rules, attempt: Attempt) -> list[Message]:
     }
     fenced = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")
     return [
-        {"role": "system", "content": instructions(task)},
+        {"role": "system", "content": instructions(rubric)},
         {"role": "user", "content": f"<data>\n{fenced}\n</data>"},
     ]
+
+
+@cache
+def instructions(rubric: str) -> str:
+    """What every question about a task begins with: the frame of verdict.jinja, and within it the task's rubric."""
+    frame = (resources.files(__package__) / "verdict.jinja").read_text("utf-8")
+    return Environment(undefined=StrictUndefined, autoescape=False).from_string(frame).render(rubric=rubric.strip())
 
 
 def asked_again(messages: Sequence[Message], answer: str, reason: str) -> list[Message]:

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from castaway.tasks.environment import RefusalKind, Rules
-from castaway.tasks.reply import Reply, parse_reply
+from castaway.tasks.environment import Rules, Severity
 from castaway.teacher.base import Attempt, Verdict
 
-PENALTIES: dict[RefusalKind, float] = {
-    "form": -0.75,
-    "verb": -1.5,
-    "role": -1.5,
-    "phase": -1.5,
-    "situation": -1.0,
-    "energy": -1.0,
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What a refused action costs the student."""
+
+    penalty: float
+    """On the scale of `castaway.teacher.base`."""
+    reasoning_stands: bool
+    """Whether the student's reasoning is kept above the corrected action."""
+
+
+# Who only misspelt an action knew what it wanted; who wanted the impossible reasoned wrongly.
+PRICES: dict[Severity, Price] = {
+    "form": Price(-0.75, reasoning_stands=True),
+    "unknown": Price(-1.5, reasoning_stands=True),
+    "forbidden": Price(-1.5, reasoning_stands=False),
+    "impossible": Price(-1.0, reasoning_stands=False),
 }
 NO_REASONING = -0.3
 NO_ACTION = -1.0
@@ -35,29 +45,39 @@ class RulesTeacher:
         return [self._judge(attempt) for attempt in attempts]
 
     def _judge(self, attempt: Attempt) -> Verdict:
-        reply = parse_reply(attempt.text)
+        reply = attempt.reply
         observation = attempt.prompt.observation
         if not reply.action:
-            return self._without_action(attempt, reply)
+            return self._without_action(attempt)
         refusal = self._rules.refusal(observation, reply.action)
         if refusal:
             action = self._rules.repair(observation, reply.action)
-            # Who only mistyped knew what it wanted; who wanted the impossible reasoned wrongly.
-            stands = reply.reasoning and refusal.kind in ("form", "verb")
+            price = PRICES[refusal.severity]
+            stands = reply.reasoning and price.reasoning_stands
             reasoning = "" if stands else self._rules.reason(observation, action)
-            return Verdict(False, action, PENALTIES[refusal.kind], refusal.sentence, reasoning, "rules")
+            return _put_right(action, price.penalty, refusal.sentence, reasoning)
         blunder = self._rules.blunder(observation, reply.action)
         if blunder:
-            return Verdict(True, reply.action, BLUNDER, blunder, "", "rules")
+            return _allowed(reply.action, BLUNDER, blunder)
         if not reply.reasoning:
-            return Verdict(True, reply.action, NO_REASONING, "The REASONING line is missing.", "", "rules")
-        return Verdict(True, reply.action, 0.0, "", "", "rules")
+            return _allowed(reply.action, NO_REASONING, "The REASONING line is missing.")
+        return _allowed(reply.action, 0.0, "")
 
-    def _without_action(self, attempt: Attempt, reply: Reply) -> Verdict:
+    def _without_action(self, attempt: Attempt) -> Verdict:
         """No ACTION line: the whole text is searched for a meaning; without a word in it, it is gibberish."""
         observation = attempt.prompt.observation
         action = self._rules.repair(observation, attempt.text)
         letters = sum(letter.isascii() and (letter.isalpha() or letter.isspace()) for letter in attempt.text)
         penalty = NO_ACTION if letters * 2 > len(attempt.text) else GIBBERISH
         critique = "The answer has no line that begins with ACTION: and an action."
-        return Verdict(False, action, penalty, critique, self._rules.reason(observation, action), "rules")
+        return _put_right(action, penalty, critique, self._rules.reason(observation, action))
+
+
+def _allowed(action: str, penalty: float, critique: str) -> Verdict:
+    """The student's own action is executed."""
+    return Verdict(valid=True, action=action, penalty=penalty, critique=critique, reasoning="", source="rules")
+
+
+def _put_right(action: str, penalty: float, critique: str, reasoning: str) -> Verdict:
+    """Another action is executed in the place of the student's."""
+    return Verdict(valid=False, action=action, penalty=penalty, critique=critique, reasoning=reasoning, source="rules")

@@ -15,24 +15,24 @@ from dataclasses import dataclass, replace
 from time import time
 from typing import Any, Literal, TypeVar
 
-from castaway.tasks.environment import Rules
-from castaway.tasks.reply import parse_reply
+from castaway.tasks.environment import Message, Rules
 from castaway.teacher.agreement import dispute
 from castaway.teacher.answer import Answer, answer_schema, parse_answer
-from castaway.teacher.base import Attempt, TeacherOutage, Verdict
-from castaway.teacher.cache import AnswerCache, key_of
+from castaway.teacher.ask import ask, outage, question_key
+from castaway.teacher.base import Attempt, Verdict
+from castaway.teacher.cache import AnswerCache
 from castaway.teacher.chat_client import ChatClient, Endpoint, ServerFault
-from castaway.teacher.question import asked_again, question
+from castaway.teacher.question import question
 from castaway.teacher.rules import RulesTeacher
 
 Result = TypeVar("Result")
-Question = list[dict[str, str]]
+Question = list[Message]
 Found = str | Answer | ServerFault | None
 """A usable answer as text, a refused one that could be read, a fault, or nothing that could be read."""
-Witness = Callable[[str, Mapping[str, Any], Mapping[str, Any], float, float], None]
-"""Is told of a call: its name, what went in, what came out, and when it began and ended, in seconds since 1970."""
+Observer = Callable[[str, Mapping[str, Any], Mapping[str, Any], float, float], None]
+"""Takes a call for a trace: its name, its inputs and outputs, and when it began and ended, in seconds since 1970."""
 ONE_IN = 50
-"""Of so many questions, one is told to the witness; which one depends on the question alone."""
+"""One of so many questions is shown to the observer; which one depends on the question alone."""
 
 
 @dataclass(frozen=True)
@@ -52,17 +52,20 @@ class ServedTeacher:
 
     def __init__(
         self,
-        task: str,
+        rubric: str,
         rules: Rules,
         endpoint: Endpoint,
         conduct: Conduct,
         cache: AnswerCache | None = None,
-        witness: Witness = lambda name, inputs, outputs, began, ended: None,
+        observer: Observer = lambda name, inputs, outputs, began, ended: None,
     ) -> None:
-        """Judge moves of a task; nothing is asked yet."""
-        self._witness = witness
-        self._sample: deque[tuple[dict[str, Any], dict[str, Any], float, float]] = deque()
-        self._task, self._rules, self._conduct = task, rules, conduct
+        """Judge moves of the task that `rubric` describes; nothing is asked yet.
+
+        A sample of the calls is shown to `observer`.
+        """
+        self._observer = observer
+        self._observed: deque[tuple[dict[str, Any], dict[str, Any], float, float]] = deque()
+        self._rubric, self._rules, self._conduct = rubric, rules, conduct
         self._by_rules = RulesTeacher(rules)
         self._model, self._cache = endpoint.model, cache
         self._schema = answer_schema()
@@ -94,8 +97,8 @@ class ServedTeacher:
             for number, verdict in enumerate(verdicts)
             if not (self._conduct.cascade and verdict.valid and verdict.penalty == 0)
         ]
-        questions = {number: question(self._task, self._rules, attempts[number]) for number in asked}
-        keys = {number: self._key(messages) for number, messages in questions.items()}
+        questions = {number: question(self._rubric, self._rules, attempts[number]) for number in asked}
+        keys = {number: question_key(self._model, messages) for number, messages in questions.items()}
         stored = self._cache.get(sorted(set(keys.values()))) if self._cache else {}
         known = {
             keys[n]: stored[keys[n]] for n in asked if keys[n] in stored and self._usable(attempts[n], stored[keys[n]])
@@ -107,9 +110,9 @@ class ServedTeacher:
         usable = {key: text for key, text in found.items() if isinstance(text, str)}
         if self._cache:
             self._cache.put(usable)
-        while self._sample:
-            self._witness("verdict", *self._sample.popleft())
-        self._face([answer for answer in found.values() if isinstance(answer, ServerFault)])
+        while self._observed:
+            self._observer("verdict", *self._observed.popleft())
+        self._handle_faults([answer for answer in found.values() if isinstance(answer, ServerFault)])
         known = {**known, **usable}
         for number in asked:
             attempt, by_rules, text = attempts[number], verdicts[number], known.get(keys[number])
@@ -124,18 +127,14 @@ class ServedTeacher:
         with self._lock:
             self._tally[name] += number
 
-    def _key(self, messages: Sequence[dict[str, str]]) -> str:
-        """A verdict depends on the model and on all that it is shown: rubric, situation, and the student's text."""
-        return key_of([self._model, *(message["content"] for message in messages)])
-
-    def _face(self, outages: Sequence[ServerFault]) -> None:
+    def _handle_faults(self, faults: Sequence[ServerFault]) -> None:
         """Go on without the model, or stop; what it did answer is stored by now, and not asked again."""
-        self._count("outages", len(outages))
-        if outages and self._conduct.on_outage == "pause":
-            raise TeacherOutage(f"{outages[0]}; start it and run the stage again, which goes on where it stopped")
+        self._count("outages", len(faults))
+        if faults and self._conduct.on_outage == "pause":
+            raise outage(faults[0])
 
     async def _ask_all(self, questions: dict[str, tuple[Attempt, Question]]) -> dict[str, Found]:
-        """What came of all questions, by key; of a sample, somebody is told."""
+        """The results of all questions, by key."""
         async with asyncio.TaskGroup() as group:
             tasks = {key: group.create_task(self._ask_one(key, *asked)) for key, asked in questions.items()}
         return {key: task.result() for key, task in tasks.items()}
@@ -145,7 +144,7 @@ class ServedTeacher:
         found = await self._ask(attempt, messages)
         if int(key[:8], 16) % ONE_IN == 0:
             said = found.model_dump() if isinstance(found, Answer) else str(found)
-            self._sample.append(({"messages": messages}, {"answer": said}, began, time()))
+            self._observed.append(({"messages": messages}, {"answer": said}, began, time()))
         return found
 
     async def _ask(self, attempt: Attempt, messages: Question) -> Found:
@@ -153,25 +152,30 @@ class ServedTeacher:
 
         Failing that, the last one that could be read, if only to report on it; or the fault that prevents any.
         """
-        read: Answer | None = None
+        readable: list[Answer] = []
+
+        def read(text: str) -> Answer:
+            readable.append(parse_answer(text))
+            self._check(attempt, readable[-1])
+            return readable[-1]
+
         try:
-            for last in (False, True):
-                text = await self._client.complete(messages, self._schema)
-                try:
-                    read = parse_answer(text)
-                    self._check(attempt, read)
-                    return text
-                except ValueError as error:
-                    self._count("unusable" if last else "asked again", 1)
-                    messages = asked_again(messages, text, str(error))
+            answered = await ask(
+                lambda asked: self._client.complete(asked, self._schema),
+                messages,
+                read,
+                on_refused=lambda what: self._count(what, 1),
+            )
         except ServerFault as fault:
             return fault
-        return read
+        if answered.item is not None:
+            return answered.text
+        return readable[-1] if readable else None
 
     def _check(self, attempt: Attempt, answer: Answer) -> None:
         """Refuse what is built on an error about the game; ValueError says which, so that the model can be told."""
         observation = attempt.prompt.observation
-        illegal = self._rules.refusal(observation, parse_reply(attempt.text).action)
+        illegal = self._rules.refusal(observation, attempt.reply.action)
         if illegal and answer.valid:
             raise ValueError(f"valid: the player's action is not legal: {illegal.sentence}")
         if illegal is None and (answer.valid or not self._conduct.override_legal):

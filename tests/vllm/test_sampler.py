@@ -17,7 +17,8 @@ from castaway.errors import CastawayError
 from castaway.models.policy import load_model, load_tokenizer, new_adapter
 from castaway.rl.actor_critic import ActorCritic, TurnBatch
 from castaway.rl.ppo import PpoTrainer
-from castaway.rl.rollout import Answer
+from castaway.rl.rollout import Generation
+from castaway.rl.sampling import SamplingRules
 from castaway.rl.served_sampler import ServedSampler
 from castaway.serving.server import Server, running
 from castaway.serving.vllm import Serving
@@ -44,7 +45,11 @@ def student(weights: Path) -> tuple[ActorCritic, PreTrainedTokenizerFast]:
     return ActorCritic(new_adapter(load_model(weights, []), LoraParams(rank=RANK, alpha=8))), load_tokenizer(weights)
 
 
-def logprobs(actor: ActorCritic, answers: list[Answer]) -> list[list[float]]:
+def rules_of(tokenizer: PreTrainedTokenizerFast) -> SamplingRules:
+    return SamplingRules.of(tokenizer, temperature=TEMPERATURE, max_new_tokens=LONGEST, tokens_per_pass=4096)
+
+
+def logprobs(actor: ActorCritic, answers: list[Generation]) -> list[list[float]]:
     """The trainer's, of the same replies."""
     batch = TurnBatch.of([(answer.prompt_tokens, answer.tokens) for answer in answers])
     with torch.no_grad():
@@ -52,7 +57,7 @@ def logprobs(actor: ActorCritic, answers: list[Answer]) -> list[list[float]]:
     return [row[: len(answer.tokens)] for row, answer in zip(rows, answers, strict=True)]
 
 
-def differences(actor: ActorCritic, answers: list[Answer]) -> list[float]:
+def differences(actor: ActorCritic, answers: list[Generation]) -> list[float]:
     """How far the log-probability of each token is from the trainer's."""
     pairs = zip(logprobs(actor, answers), answers, strict=True)
     return [abs(mine - theirs) for row, answer in pairs for mine, theirs in zip(row, answer.logprobs, strict=True)]
@@ -63,8 +68,8 @@ def test_replies_come_from_the_adapter_of_the_moment(
 ) -> None:
     actor, tokenizer = student
     prompts = [attempt.prompt for attempt in illegal(24)]
-    sampler = ServedSampler(server.url, tmp_path, tokenizer, TEMPERATURE, LONGEST, actor)
-    before: list[Answer] = []
+    sampler = ServedSampler(server.url, tmp_path, tokenizer, rules_of(tokenizer), actor)
+    before: list[Generation] = []
     for _ in range(3):
         stirred(actor, 0.3)
         sampler.refresh()
@@ -94,7 +99,7 @@ def test_ppo_learns_from_them(
         params,
         1,
         source_of(seats=("crew",)),
-        lambda actor, generator: ServedSampler(server.url, tmp_path, tokenizer, TEMPERATURE, LONGEST, actor),
+        lambda actor, generator: ServedSampler(server.url, tmp_path, tokenizer, rules_of(tokenizer), actor),
     )
     steps = [trainer.step() for _ in range(3)]
     assert all(isfinite(value) for values in steps for value in values.values())
@@ -103,6 +108,6 @@ def test_ppo_learns_from_them(
 
 def test_a_server_that_is_gone_is_told(student: tuple[ActorCritic, PreTrainedTokenizerFast], tmp_path: Path) -> None:
     actor, tokenizer = student
-    sampler = ServedSampler("http://127.0.0.1:9/v1", tmp_path, tokenizer, 1.0, 4, actor)
+    sampler = ServedSampler("http://127.0.0.1:9/v1", tmp_path, tokenizer, rules_of(tokenizer), actor)
     with pytest.raises(CastawayError, match=r"sampler at .* failed"):
         sampler.refresh()

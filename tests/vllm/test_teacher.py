@@ -19,11 +19,11 @@ import pytest
 from castaway.serving.server import Server, running
 from castaway.serving.vllm import Serving
 from castaway.teacher.answer import answer_schema, parse_answer
-from castaway.teacher.base import Attempt
+from castaway.teacher.base import Attempt, TeacherOutage
 from castaway.teacher.chat_client import ChatClient, Endpoint
 from castaway.teacher.question import question
 from castaway.teacher.rules import RulesTeacher
-from castaway.teacher.served import Conduct, ServedTeacher, TeacherOutage
+from castaway.teacher.served import Conduct, ServedTeacher
 from tests.castaway.serving.test_server import group_of
 from tests.vllm.game import RULES, illegal, legal
 

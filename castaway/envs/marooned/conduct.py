@@ -29,7 +29,7 @@ def read(observation: Observation, text: str) -> tuple[Action | None, Refusal | 
         verb = text.split(" ", 1)[0]
         if verb in FORMS:
             return None, Refusal("form", f"{verb} is typed {form(verb)}.")
-        return None, Refusal("verb", f"{verb[:40]!r} is not an action." if verb else "The action is empty.")
+        return None, Refusal("unknown", f"{verb[:40]!r} is not an action." if verb else "The action is empty.")
     refusal = refuse(observation, action)
     return (None, refusal) if refusal else (action, None)
 
@@ -42,13 +42,13 @@ def refuse(observation: Observation, action: Action) -> Refusal | None:
 def _barred(observation: Observation, verb: str) -> Refusal | None:
     """Why nothing can be done by this verb, by this role and in this phase."""
     if verb in TRAITOR_VERBS and observation.role != "traitor":
-        return Refusal("role", f"Only the traitor can {verb}.")
+        return Refusal("forbidden", f"Only the traitor can {verb}.")
     if verb in WORK_VERBS and not observation.phase.work:
-        return Refusal("phase", f"{verb} is not possible in the {observation.phase.name}.")
+        return Refusal("forbidden", f"{verb} is not possible in the {observation.phase.name}.")
     if verb in WORK_VERBS and observation.weather == "storm":
-        return Refusal("phase", f"{verb} is not possible in a storm.")
+        return Refusal("forbidden", f"{verb} is not possible in a storm.")
     if verb in VOTE_VERBS and not observation.phase.vote:
-        return Refusal("phase", f"{verb} is only possible in a discussion.")
+        return Refusal("forbidden", f"{verb} is only possible in a discussion.")
     return None
 
 
@@ -56,10 +56,10 @@ def _objection(observation: Observation, action: Action) -> Refusal | None:
     """Why this cannot be done here and now."""
     sentence = _CHECKS[action.verb](observation, *action.arguments)
     if sentence:
-        return Refusal("energy" if sentence.endswith("energy.") else "situation", sentence)
+        return Refusal("impossible", sentence)
     cost = energy_cost(observation, action)
     if cost > observation.energy:
-        return Refusal("energy", f"{action.verb} costs {cost} energy and you have {observation.energy} energy.")
+        return Refusal("impossible", f"{action.verb} costs {cost} energy and you have {observation.energy} energy.")
     return None
 
 

@@ -1,4 +1,4 @@
-"""Made-up states of a game, for pretraining the tiny base model: ships, stores and evidence that nobody brought about.
+"""Synthetic states of a game, for pretraining the tiny base model: ships, stores and evidence that no play led to.
 
 The crews whose games make that text rarely come far: a finished sail over a broken hull, or strong evidence beside an
 open vote, hardly ever stands in it. Who trains on real play meets all of that once it has learned to win.
@@ -13,7 +13,7 @@ from castaway.envs.marooned.observation import Mate, Observation
 from castaway.envs.marooned.state import Clue
 
 AT_CAMP = 0.3
-"""Share of the made-up states in which the sailor stands at the camp, where most of it matters."""
+"""Share of the synthetic states in which the sailor stands at the camp, where most of it matters."""
 COMPANY = 0.5
 """Share of those in which a mate stands there too: it takes two to build."""
 CLUES = 0.3

@@ -12,7 +12,7 @@ from castaway.envs.marooned.players import demonstrator, expert
 from castaway.envs.marooned.practice import practice
 from castaway.envs.marooned.scripted import AIMLESS
 from castaway.envs.marooned.slips import slip
-from castaway.tasks.environment import Prompt, Stage, TextEnvironment
+from castaway.tasks.environment import CurriculumStage, Prompt, TextEnvironment
 from castaway.tasks.reply import Reply
 from castaway.tasks.task import Player, Task
 
@@ -39,10 +39,12 @@ class Marooned(Task[MaroonedParams]):
         """An ordinary player: aimless in a share of its turns, whatever its role."""
         return demonstrator(random, carelessness)
 
-    def curriculum(self, episodes: int) -> tuple[Stage, ...]:
+    def curriculum(self, episodes: int) -> tuple[CurriculumStage, ...]:
         """One stage: of the episodes of every step, the first few are the traitor's."""
         traitors = round(episodes * self.game.traitor_share)
-        return (Stage("all", self.training_ids(), ("traitor",) * traitors + ("crew",) * (episodes - traitors)),)
+        return (
+            CurriculumStage("all", self.training_ids(), ("traitor",) * traitors + ("crew",) * (episodes - traitors)),
+        )
 
     def practice(self, observation: Any, random: Random, count: int) -> list[Reply]:
         """The same situation with other aims."""

@@ -1,57 +1,57 @@
-"""Opinions on the moves of board games, from what the board shows: a cell's place, a path, a capture."""
+"""What the moves of board games are worth, from what the board shows: a cell's place, a path, a capture."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from castaway.envs.openspiel.move_value import MoveValue
 from castaway.envs.openspiel.observation import Observation
-from castaway.envs.openspiel.opinion import Opinion
 from castaway.envs.openspiel.tactics import position
 
 _LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6))
 _OTHER = {"x": "o", "o": "x"}
 
 
-def three_in_a_row(observation: Observation) -> list[Opinion]:
+def three_in_a_row(observation: Observation) -> list[MoveValue]:
     """Tic-tac-toe, also in the dark: complete, block, pair up, then the centre and the corners."""
     cells = [mark for mark in observation.text if mark in ".xo"][:9]
     own = observation.game.side(observation.seat)
 
-    def opinion(cell: int) -> Opinion:
+    def move_value(cell: int) -> MoveValue:
         beside = [sorted(cells[other] for other in line if other != cell) for line in _LINES if cell in line]
         if [own, own] in beside:
-            return Opinion(100, "win")
+            return MoveValue(100, "win")
         if [_OTHER[own]] * 2 in beside:
-            return Opinion(50, "block")
+            return MoveValue(50, "block")
         worth, why = (3, "centre") if cell == 4 else (2, "corner") if cell % 2 == 0 else (1, "edge")
-        return Opinion(10 + worth, "pair") if [".", own] in beside else Opinion(worth, why)
+        return MoveValue(10 + worth, "pair") if [".", own] in beside else MoveValue(worth, why)
 
-    return [opinion(cell) for cell in observation.numbers]
+    return [move_value(cell) for cell in observation.numbers]
 
 
-def drop(observation: Observation) -> list[Opinion]:
+def drop(observation: Observation) -> list[MoveValue]:
     """Connect four: the nearer to the middle column the better."""
     columns = len(observation.text.split("\n")[0].split())
     away = [abs(column - (columns - 1) / 2) for column in observation.numbers]
-    return [Opinion(-distance, "centre" if distance < 1 else "side") for distance in away]
+    return [MoveValue(-distance, "centre" if distance < 1 else "side") for distance in away]
 
 
-def path(observation: Observation) -> list[Opinion]:
+def path(observation: Observation) -> list[MoveValue]:
     """Hex, also in the dark: shorten the own path between the sides, lengthen the other's."""
     cells = [mark for mark in observation.text if mark in ".xo"]
     size = round(len(cells) ** 0.5)
     own = observation.game.side(observation.seat)
     other = _OTHER[own]
     mine, theirs = missing(cells, size, own), missing(cells, size, other)
-    opinions = []
+    move_values = []
     for cell in observation.numbers:
         after = [*cells[:cell], own, *cells[cell + 1 :]]
         left, right = missing(after, size, own), missing(after, size, other)
         row, column = divmod(cell, size)
         central = abs(2 * row - size + 1) + abs(2 * column - size + 1)
         why = "join" if left < mine else "bar" if right > theirs else "aside"
-        opinions.append(Opinion(right - left - central / 1000, why))
-    return opinions
+        move_values.append(MoveValue(right - left - central / 1000, why))
+    return move_values
 
 
 def missing(cells: Sequence[str], size: int, mark: str) -> int:
@@ -75,14 +75,14 @@ def missing(cells: Sequence[str], size: int, mark: str) -> int:
     return min((cost[cell] for cell in ends), default=size * size)
 
 
-def capture_all(observation: Observation) -> list[Opinion]:
+def capture_all(observation: Observation) -> list[MoveValue]:
     """Clobber: leave the other side few moves."""
     state = position(observation.game.name, observation.variant, observation.history)
     left = [len(state.child(action).legal_actions()) for action in observation.numbers]
-    return [Opinion(-count, f"leaves {count}") for count in left]
+    return [MoveValue(-count, f"leaves {count}") for count in left]
 
 
-def boxes(observation: Observation) -> list[Opinion]:
+def boxes(observation: Observation) -> list[MoveValue]:
     """Dots and boxes: close a box, else draw what gives none away, else give away few."""
     parameters = observation.game.variants[observation.variant].parameters
     rows, columns = int(parameters["num_rows"]), int(parameters["num_cols"])
@@ -92,7 +92,7 @@ def boxes(observation: Observation) -> list[Opinion]:
     def closed(lines: set[int]) -> int:
         return sum(box <= lines for box in sides)
 
-    def opinion(line: int) -> Opinion:
+    def move_value(line: int) -> MoveValue:
         lines = drawn | {line}
         gained = closed(lines) - closed(drawn)
         given = set(lines)
@@ -100,10 +100,10 @@ def boxes(observation: Observation) -> list[Opinion]:
             given |= third
         lost = closed(given) - closed(lines)
         if gained:
-            return Opinion(100 * gained + lost, "box")
-        return Opinion(-lost, f"gives {lost}" if lost else "safe")
+            return MoveValue(100 * gained + lost, "box")
+        return MoveValue(-lost, f"gives {lost}" if lost else "safe")
 
-    return [opinion(line) for line in observation.numbers]
+    return [move_value(line) for line in observation.numbers]
 
 
 def sides_of_boxes(rows: int, columns: int) -> list[set[int]]:
@@ -116,7 +116,7 @@ def sides_of_boxes(rows: int, columns: int) -> list[set[int]]:
     ]
 
 
-def piles(observation: Observation) -> list[Opinion]:
+def piles(observation: Observation) -> list[MoveValue]:
     """Nim, where the last one loses: leave piles whose binary sum is nought, and at the end an odd number of ones.
 
     Each pile is made of heaps of 4, 2 and 1. Of which there is an odd number, the binary sum, is said first.
@@ -125,35 +125,35 @@ def piles(observation: Observation) -> list[Opinion]:
     heaps = [1 << bit for bit in reversed(range(max(counts).bit_length()))]
     odd = " ".join(["odd", *(str(heap) for heap in heaps if sum(count & heap > 0 for count in counts) % 2)])
 
-    def opinion(name: str) -> Opinion:
+    def move_value(name: str) -> MoveValue:
         pile, take = (int(part.split(":")[1]) for part in name.rstrip(";").split(", "))
         left = [count - take * (number == pile) for number, count in enumerate(counts, 1)]
         total = 0
         for count in left:
             total ^= count
         good = total == 0 if max(left) > 1 else sum(left) % 2 == 1
-        return Opinion(1, f"{odd} balance") if good else Opinion(0, f"{odd} uneven")
+        return MoveValue(1, f"{odd} balance") if good else MoveValue(0, f"{odd} uneven")
 
-    return [opinion(name) for name in observation.moves]
+    return [move_value(name) for name in observation.moves]
 
 
-def stones(observation: Observation) -> list[Opinion]:
+def stones(observation: Observation) -> list[MoveValue]:
     """Go: take stones, keep liberties, fill no eye, and pass last."""
     state = position(observation.game.name, observation.variant, observation.history)
     own = "X" if observation.seat == 0 else "O"
     before = _count(str(state), own)
 
-    def opinion(action: int, name: str) -> Opinion:
+    def move_value(action: int, name: str) -> MoveValue:
         if name.endswith("PASS"):
-            return Opinion(-500, "pass")
+            return MoveValue(-500, "pass")
         after = _count(str(state.child(action)), own)
         worth = 4 * (after[0] - after[1]) + after[2] - after[3]
         if after[1] < before[1]:
-            return Opinion(worth, "capture")
+            return MoveValue(worth, "capture")
         # What takes more than one of the own liberties fills them.
-        return Opinion(worth - 1000, "fill") if after[2] < before[2] else Opinion(worth, "spread")
+        return MoveValue(worth - 1000, "fill") if after[2] < before[2] else MoveValue(worth, "spread")
 
-    return [opinion(action, name) for action, name in zip(observation.numbers, observation.moves, strict=True)]
+    return [move_value(action, name) for action, name in zip(observation.numbers, observation.moves, strict=True)]
 
 
 def _count(text: str, own: str) -> tuple[int, int, int, int]:
@@ -175,18 +175,18 @@ def _count(text: str, own: str) -> tuple[int, int, int, int]:
 _CORNERS = {(row, column) for row in (0, 7) for column in (0, 7)}
 
 
-def reversi(observation: Observation) -> list[Opinion]:
+def reversi(observation: Observation) -> list[MoveValue]:
     """Othello: corners, then borders, never beside a corner; else leave the other side few moves."""
     state = position(observation.game.name, observation.variant, observation.history)
 
-    def opinion(action: int) -> Opinion:
+    def move_value(action: int) -> MoveValue:
         row, column = divmod(action, 8)
         left = len(state.child(action).legal_actions())
         if (row, column) in _CORNERS:
-            return Opinion(100, "corner")
+            return MoveValue(100, "corner")
         if row in (0, 1, 6, 7) and column in (0, 1, 6, 7):
-            return Opinion(-50 - left, "beside a corner")
+            return MoveValue(-50 - left, "beside a corner")
         border = row in (0, 7) or column in (0, 7)
-        return Opinion(5 * border - left, "border" if border else "inside")
+        return MoveValue(5 * border - left, "border" if border else "inside")
 
-    return [opinion(action) for action in observation.numbers]
+    return [move_value(action) for action in observation.numbers]

@@ -1,14 +1,14 @@
 """A competent player of all twenty games: what it knows is the observation, and what it thinks is written down.
 
 In games with nothing to hide it first looks a few moves ahead (`tactics`); beyond that, and in the others, it goes by
-the opinions of `boards`, `luck` and `tricks`. Equals go to the first of the menu, so it is deterministic.
+the values that `boards`, `luck` and `tricks` give to moves. Equals go to the first of the menu, so it is deterministic.
 """
 
 from __future__ import annotations
 
 from castaway.envs.openspiel import boards, luck, tricks
+from castaway.envs.openspiel.move_value import Guide, MoveValue
 from castaway.envs.openspiel.observation import Observation
-from castaway.envs.openspiel.opinion import Guide, Opinion
 from castaway.envs.openspiel.tactics import judgement
 
 GUIDES: dict[str, Guide] = {
@@ -35,27 +35,27 @@ GUIDES: dict[str, Guide] = {
 }
 """Who knows which game."""
 _DECISIVE = 1000.0
-"""More than any guide's opinion."""
+"""More than any value that a guide gives."""
 
 
-def opinions(observation: Observation) -> list[Opinion]:
-    """What the player thinks of each move of the menu."""
+def move_values(observation: Observation) -> list[MoveValue]:
+    """What each move of the menu is worth to the player."""
     found = GUIDES[observation.game.name](observation)
     judged = judgement(observation)
     dangerous = 0 < len(judged.safe) < len(found)
-    for at, opinion in enumerate(found):
+    for at, move_value in enumerate(found):
         if at in judged.wins:
-            found[at] = Opinion(3 * _DECISIVE, "win")
+            found[at] = MoveValue(3 * _DECISIVE, "win")
         elif at in judged.forcing:
-            found[at] = Opinion(_DECISIVE + opinion.worth, "force")
+            found[at] = MoveValue(_DECISIVE + move_value.worth, "force")
         elif dangerous and not judged.wins:
             safe = at in judged.safe
-            worth = opinion.worth if safe else opinion.worth - 2 * _DECISIVE
-            found[at] = Opinion(worth, "block" if safe else "risk")
+            worth = move_value.worth if safe else move_value.worth - 2 * _DECISIVE
+            found[at] = MoveValue(worth, "block" if safe else "risk")
     return found
 
 
 def best_move(observation: Observation) -> int:
     """The place in the menu, from 0, of the move that the player makes."""
-    worths = [opinion.worth for opinion in opinions(observation)]
+    worths = [move_value.worth for move_value in move_values(observation)]
     return worths.index(max(worths))

@@ -1,32 +1,32 @@
-"""Opinions on the moves of games of chance and bluff, from what the player's own text says."""
+"""What the moves of games of chance and bluff are worth, from what the player's own text says."""
 
 from __future__ import annotations
 
 import re
 from math import comb
 
+from castaway.envs.openspiel.move_value import MoveValue
 from castaway.envs.openspiel.observation import Observation
-from castaway.envs.openspiel.opinion import Opinion
 
 
-def kuhn(observation: Observation) -> list[Opinion]:
+def kuhn(observation: Observation) -> list[MoveValue]:
     """Who never gives up wins most: bet, and call a bet."""
     card, bets = int(observation.text[0]), observation.text.count("b")
     why = "call" if bets else "high" if card > 1 else "bluff"
-    return [Opinion(0, "give up" if bets else "wait"), Opinion(1, why)]
+    return [MoveValue(0, "give up" if bets else "wait"), MoveValue(1, why)]
 
 
-def leduc(observation: Observation) -> list[Opinion]:
+def leduc(observation: Observation) -> list[MoveValue]:
     """Raise with a pair or a high card, call with the rest, and do not give up what has been paid for."""
     found = dict(re.findall(r"\[(Private|Public): (\d+)\]", observation.text))
     private = int(found["Private"]) // 2
     pair = "Public" in found and int(found["Public"]) // 2 == private
     why = "pair" if pair else "high" if private > 0 else "bluff"
-    opinions = {"Fold": Opinion(0, "give up"), "Call": Opinion(1, "stay"), "Raise": Opinion(2, why)}
-    return [opinions[name] for name in observation.moves]
+    move_values = {"Fold": MoveValue(0, "give up"), "Call": MoveValue(1, "stay"), "Raise": MoveValue(2, why)}
+    return [move_values[name] for name in observation.moves]
 
 
-def liar(observation: Observation) -> list[Opinion]:
+def liar(observation: Observation) -> list[MoveValue]:
     """The highest bid that the own dice bear out; else doubt what is unlikely, or make the likeliest bid."""
     dice = observation.text.split()[0]
     parameters = observation.game.variants[observation.variant].parameters
@@ -42,24 +42,24 @@ def liar(observation: Observation) -> list[Opinion]:
         odds = 1 / 6 if face == 6 else 1 / 3
         return sum(comb(unseen, k) * odds**k * (1 - odds) ** (unseen - k) for k in range(lacking, unseen + 1))
 
-    def opinion(rank: int, name: str) -> Opinion:
+    def move_value(rank: int, name: str) -> MoveValue:
         if name == "Liar":
-            return Opinion(1 - chance(bids[-1]), "doubt")
+            return MoveValue(1 - chance(bids[-1]), "doubt")
         likely = chance(name)
         if likely == 1:
-            return Opinion(1 + rank / 1000, "sure")
-        return Opinion(0.8 * likely, "likely" if likely > 0.5 else "bluff")
+            return MoveValue(1 + rank / 1000, "sure")
+        return MoveValue(0.8 * likely, "likely" if likely > 0.5 else "bluff")
 
-    return [opinion(rank, name) for rank, name in enumerate(observation.moves)]
+    return [move_value(rank, name) for rank, name in enumerate(observation.moves)]
 
 
-def goofspiel(observation: Observation) -> list[Opinion]:
+def goofspiel(observation: Observation) -> list[MoveValue]:
     """Bid a card as high as the point card, or the next one to it."""
     line = next(line for line in observation.text.split("\n") if line.startswith("Point card sequence:"))
     point = int(line.split()[-1])
     bids = [int(name.split()[-1]) for name in observation.moves]
     return [
-        Opinion(-abs(bid - point) + (bid > point) / 2, "even" if bid == point else "over" if bid > point else "under")
+        MoveValue(-abs(bid - point) + (bid > point) / 2, "even" if bid == point else "over" if bid > point else "under")
         for bid in bids
     ]
 
@@ -68,7 +68,7 @@ _WORTH_KEEPING = 20
 """In pig: from here on a roll loses more, one time in six, than it brings in the others."""
 
 
-def pig(observation: Observation) -> list[Opinion]:
+def pig(observation: Observation) -> list[MoveValue]:
     """Keep what is worth keeping or wins; roll on for less, and while the other is about to win."""
     parameters = observation.game.variants[observation.variant].parameters
     target = int(parameters["winscore"])
@@ -83,18 +83,21 @@ def pig(observation: Observation) -> list[Opinion]:
     else:
         stop = turn >= _WORTH_KEEPING
         why = "enough" if stop else "more"
-    found = {"roll": Opinion(not stop, "risk" if stop else why), "stop": Opinion(stop, why if stop else "early")}
+    found = {"roll": MoveValue(not stop, "risk" if stop else why), "stop": MoveValue(stop, why if stop else "early")}
     return [found[name] for name in observation.moves]
 
 
-def blackjack(observation: Observation) -> list[Opinion]:
+def blackjack(observation: Observation) -> list[MoveValue]:
     """The basic strategy: draw to 17, or to 12 while the dealer's card is a bad one."""
     hand, dealer = (line.split("Cards:")[1].split() for line in observation.text.split("\n")[2:4])
     total, soft = _total(hand)
     shown, _ = _total([card for card in dealer if card != "??"])
     stand = total >= 18 if soft else total >= 17 or (total >= 12 and shown <= 6)
     hit = "soft" if soft else "low" if total < 12 else "chase"
-    return [Opinion(not stand, hit if not stand else "too high"), Opinion(stand, "high" if total >= 17 else "let bust")]
+    return [
+        MoveValue(not stand, hit if not stand else "too high"),
+        MoveValue(stand, "high" if total >= 17 else "let bust"),
+    ]
 
 
 def _total(cards: list[str]) -> tuple[int, bool]:
@@ -104,11 +107,11 @@ def _total(cards: list[str]) -> tuple[int, bool]:
     return sum(points) + 10 * soft, soft
 
 
-def sheriff(observation: Observation) -> list[Opinion]:
+def sheriff(observation: Observation) -> list[MoveValue]:
     """A smuggler dares all and pays nothing; the sheriff takes a bribe that is more than half, else inspects."""
     if observation.seat == 0:
         dares = observation.moves[0].startswith("Place")
         count = len(observation.moves)
-        return [Opinion(at if dares else -at, "dare" if dares else "pay") for at in range(count)]
+        return [MoveValue(at if dares else -at, "dare" if dares else "pay") for at in range(count)]
     bribe = int(re.findall(r"bribe:(\d+)", observation.text)[-1])
-    return [Opinion(bribe >= 2, "bribe"), Opinion(bribe < 2, "inspect")]
+    return [MoveValue(bribe >= 2, "bribe"), MoveValue(bribe < 2, "inspect")]

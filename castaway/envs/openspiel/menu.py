@@ -12,7 +12,7 @@ import re
 from difflib import SequenceMatcher
 
 from castaway.envs.openspiel.compact import names
-from castaway.envs.openspiel.expert import opinions
+from castaway.envs.openspiel.expert import move_values
 from castaway.envs.openspiel.observation import Observation
 from castaway.envs.openspiel.tactics import judgement
 from castaway.tasks.environment import Refusal
@@ -37,7 +37,7 @@ class MenuRules:
         if not _NUMBER.fullmatch(action):
             return Refusal("form", f"Answer with the number of a move, from 1 to {count}.")
         if int(action) > count:
-            return Refusal("situation", f"There is no move {action}: the menu ends with {count}.")
+            return Refusal("impossible", f"There is no move {action}: the menu ends with {count}.")
         return None
 
     def legal_actions(self, observation: Observation) -> tuple[str, ...]:
@@ -64,7 +64,7 @@ class MenuRules:
         if action == BY_LOT:
             return "by lot"
         at = int(action) - 1
-        return f"{opinions(observation)[at].why} {names(observation)[at]}"
+        return f"{move_values(observation)[at].why} {names(observation)[at]}"
 
     def blunder(self, observation: Observation, action: str) -> str:
         """A win at once that is passed by, or left to the other side though another move would not leave it."""

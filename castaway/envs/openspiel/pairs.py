@@ -5,7 +5,7 @@ too, and there clearly worse than that one's own. They give two pairs, so that e
 chosen as among the rejected, and only who reads the situation can tell.
 
 Where nothing is hidden a move is worth what a tree search from there makes of it. A search of a hidden state would
-judge by what the player cannot know: in those games it is the expert's opinion that counts.
+judge by what the player cannot know: in those games what counts is how the expert values the moves.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from random import Random
 import pyspiel
 
 from castaway.envs.openspiel.catalogue import GAMES
-from castaway.envs.openspiel.expert import opinions
+from castaway.envs.openspiel.expert import move_values
 from castaway.envs.openspiel.games import load_variant
 from castaway.envs.openspiel.menu import MenuRules
 from castaway.envs.openspiel.observation import Observation
@@ -86,7 +86,7 @@ def values(observation: Observation) -> tuple[float, ...]:
     """What each move of the menu is worth, from 0 to 1."""
     if observation.game.open:
         return _searched(GAMES.index(observation.game), observation.variant, observation.history)
-    worths = [opinion.worth for opinion in opinions(observation)]
+    worths = [move_value.worth for move_value in move_values(observation)]
     span = max(worths) - min(worths)
     return tuple((worth - min(worths)) / span if span else 0.5 for worth in worths)
 

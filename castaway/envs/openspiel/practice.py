@@ -8,7 +8,7 @@ from __future__ import annotations
 from random import Random
 
 from castaway.envs.openspiel.compact import names
-from castaway.envs.openspiel.expert import opinions
+from castaway.envs.openspiel.expert import move_values
 from castaway.envs.openspiel.observation import Observation
 from castaway.tasks.reply import Reply
 
@@ -19,7 +19,7 @@ AIMLESS = "any"
 def practice(observation: Observation, random: Random, count: int) -> list[Reply]:
     """At most `count` answers with different moves, in a random order. They need not be wise."""
     told = [
-        Reply(f"{opinion.why} {name}", str(number))
-        for number, (opinion, name) in enumerate(zip(opinions(observation), names(observation), strict=True), 1)
+        Reply(f"{move_value.why} {name}", str(number))
+        for number, (move_value, name) in enumerate(zip(move_values(observation), names(observation), strict=True), 1)
     ]
     return random.sample(told, min(count, len(told)))

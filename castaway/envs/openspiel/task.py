@@ -15,7 +15,7 @@ from castaway.envs.openspiel.players import demonstrator, expert
 from castaway.envs.openspiel.practice import AIMLESS, practice
 from castaway.envs.openspiel.slips import slip
 from castaway.envs.openspiel.tables import tables_named
-from castaway.tasks.environment import Played, Prompt, Stage
+from castaway.tasks.environment import CurriculumStage, Played, Prompt
 from castaway.tasks.reply import Reply
 from castaway.tasks.task import PairRow, Player, Task
 
@@ -49,14 +49,14 @@ class OpenSpiel(Task[OpenSpielParams]):
         """
         return tables_named(name for stage in self.game.stages.values() for name in stage.games)
 
-    def curriculum(self, episodes: int) -> tuple[Stage, ...]:
+    def curriculum(self, episodes: int) -> tuple[CurriculumStage, ...]:
         """The stages of the game section.
 
         Raises:
             CastawayError: a stage names a game or variant that there is not.
         """
         return tuple(
-            Stage(
+            CurriculumStage(
                 name,
                 tables_named(stage.games),
                 tuple(stage.opponents),

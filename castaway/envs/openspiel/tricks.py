@@ -1,12 +1,12 @@
-"""Opinions on the moves of card games with tricks, from the hand and the cards on the table."""
+"""What the moves of card games with tricks are worth, from the hand and the cards on the table."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
+from castaway.envs.openspiel.move_value import MoveValue
 from castaway.envs.openspiel.observation import Observation
-from castaway.envs.openspiel.opinion import Opinion
 
 RANKS = "23456789TJQKA"
 _SAME_COLOUR = {"C": "S", "S": "C", "D": "H", "H": "D"}
@@ -38,7 +38,7 @@ def on_the_table(text: str, players: int, turned: bool) -> Trick:
     return Trick(tuple(card[::-1] if turned else card for card in last), players)
 
 
-def hearts(observation: Observation) -> list[Opinion]:
+def hearts(observation: Observation) -> list[MoveValue]:
     """Pass and throw what is dangerous, stay below the trick, and lead low."""
     trick = on_the_table(observation.text, 4, turned=True)
     cards = [name[::-1] for name in observation.moves]  # the queen of spades is QS
@@ -47,26 +47,26 @@ def hearts(observation: Observation) -> list[Opinion]:
         -20 if card == saves else RANKS.index(card[1]) + 3 * (card[0] == "H") + 30 * (card == "SQ") for card in cards
     ]
     if "Tricks:" not in observation.text:  # cards are passed on
-        return [Opinion(amount, "danger" if amount >= 10 else "low") for amount in danger]
+        return [MoveValue(amount, "danger" if amount >= 10 else "low") for amount in danger]
     if not trick.cards:
-        return [Opinion(-amount, "lead low" if amount < 8 else "high") for amount in danger]
+        return [MoveValue(-amount, "lead low" if amount < 8 else "high") for amount in danger]
     led = trick.cards[0][0]
     highest = max(RANKS.index(card[1]) for card in trick.cards if card[0] == led)
 
-    def opinion(card: str, amount: int) -> Opinion:
+    def move_value(card: str, amount: int) -> MoveValue:
         rank = RANKS.index(card[1])
         if card[0] != led:
-            return Opinion(100 + amount, "throw")
+            return MoveValue(100 + amount, "throw")
         if rank < highest:
-            return Opinion(50 + amount, "duck")
+            return MoveValue(50 + amount, "duck")
         if saves in trick.cards:
-            return Opinion(80 + rank, "take")
-        return Opinion(rank if trick.last and card != "SQ" else -amount, "take")
+            return MoveValue(80 + rank, "take")
+        return MoveValue(rank if trick.last and card != "SQ" else -amount, "take")
 
-    return [opinion(card, amount) for card, amount in zip(cards, danger, strict=True)]
+    return [move_value(card, amount) for card, amount in zip(cards, danger, strict=True)]
 
 
-def oh_hell(observation: Observation) -> list[Opinion]:
+def oh_hell(observation: Observation) -> list[MoveValue]:
     """Bid the tricks that high cards promise; take them while they are wanted, and duck then."""
     text, players = observation.text, 3
     trump = _after(text, "Trump:")[0]
@@ -78,10 +78,10 @@ def oh_hell(observation: Observation) -> list[Opinion]:
     return [_wanted(card, trick, trump, bid > won) for card in observation.moves]
 
 
-def _bids(observation: Observation, trump: str) -> list[Opinion]:
+def _bids(observation: Observation, trump: str) -> list[MoveValue]:
     hand = [suit + rank for suit, ranks in re.findall(r"^ +([CDSH]): (\w+)", observation.text, re.M) for rank in ranks]
     promise = sum(_promise(card, trump) for card in hand)
-    return [Opinion(-abs(int(name) - promise), "count") for name in observation.moves]
+    return [MoveValue(-abs(int(name) - promise), "count") for name in observation.moves]
 
 
 def _promise(card: str, trump: str) -> float:
@@ -91,14 +91,14 @@ def _promise(card: str, trump: str) -> float:
     return {12: 0.7, 11: 0.45, 10: 0.25}.get(rank, 0.0)
 
 
-def _wanted(card: str, trick: Trick, trump: str, wanted: bool) -> Opinion:
+def _wanted(card: str, trick: Trick, trump: str, wanted: bool) -> MoveValue:
     rank = RANKS.index(card[1]) + 20 * (card[0] == trump)
     if not trick.cards:
-        return Opinion(rank if wanted else -rank, "lead high" if wanted else "lead low")
+        return MoveValue(rank if wanted else -rank, "lead high" if wanted else "lead low")
     takes = _beats(card, trick, trump)
     if wanted:
-        return Opinion(100 - rank if takes and trick.last else rank if takes else -rank, "take" if takes else "low")
-    return Opinion(-rank - 50 if takes else rank, "take" if takes else "duck")
+        return MoveValue(100 - rank if takes and trick.last else rank if takes else -rank, "take" if takes else "low")
+    return MoveValue(-rank - 50 if takes else rank, "take" if takes else "duck")
 
 
 def _beats(card: str, trick: Trick, trump: str) -> bool:
@@ -111,7 +111,7 @@ def _beats(card: str, trick: Trick, trump: str) -> bool:
     return strength(card) > max(strength(one) for one in trick.cards)
 
 
-def euchre(observation: Observation) -> list[Opinion]:
+def euchre(observation: Observation) -> list[MoveValue]:
     """Name trumps with three of them, lead high, and take a trick as cheaply as can be unless it is the partner's."""
     text = observation.text
     if "Declarer go alone:" not in text or "Alone" in observation.moves:
@@ -121,36 +121,36 @@ def euchre(observation: Observation) -> list[Opinion]:
     trick = on_the_table(text, players, turned=False)
     partners = len(trick.cards) >= 2 and players == 4 and _strongest(trick, trump) == len(trick.cards) - 2
 
-    def opinion(card: str) -> Opinion:
+    def move_value(card: str) -> MoveValue:
         strength = _power(card, trump, trick.cards[0] if trick.cards else card)
         if not trick.cards:
-            return Opinion(strength, "lead high")
+            return MoveValue(strength, "lead high")
         best = max(_power(one, trump, trick.cards[0]) for one in trick.cards)
         if strength <= best:
-            return Opinion(-strength, "low")
+            return MoveValue(-strength, "low")
         if partners:
-            return Opinion(-50 - strength, "over the partner")
-        return Opinion(100 - strength if trick.last else 50 + strength, "take")
+            return MoveValue(-50 - strength, "over the partner")
+        return MoveValue(100 - strength if trick.last else 50 + strength, "take")
 
-    return [opinion(card) for card in observation.moves]
+    return [move_value(card) for card in observation.moves]
 
 
-def _calls(observation: Observation) -> list[Opinion]:
+def _calls(observation: Observation) -> list[MoveValue]:
     """The bidding, the card to be laid down, and the question whether to go alone."""
     text, hand = observation.text, _hand(observation.text)
     up = _after(text, "Upcard:")
     suits = {"Clubs": "C", "Diamonds": "D", "Hearts": "H", "Spades": "S", "Order up!": up[0]}
 
-    def opinion(name: str) -> Opinion:
+    def move_value(name: str) -> MoveValue:
         if name in suits:
             count = sum(_power(card, suits[name], card) >= 40 for card in hand)
             aces = sum(card[1] == "A" and card[0] != suits[name] for card in hand)
-            return Opinion(2 * count + aces, "trumps") if 2 * count + aces >= 6 else Opinion(-10 + count, "weak")
+            return MoveValue(2 * count + aces, "trumps") if 2 * count + aces >= 6 else MoveValue(-10 + count, "weak")
         if len(name) == 2 and name[1] in RANKS:
-            return Opinion(-_power(name, up[0], name), "lay down")
-        return Opinion(0, "partner" if "partner" in name.lower() else "wait")
+            return MoveValue(-_power(name, up[0], name), "lay down")
+        return MoveValue(0, "partner" if "partner" in name.lower() else "wait")
 
-    return [opinion(name) for name in observation.moves]
+    return [move_value(name) for name in observation.moves]
 
 
 def _hand(text: str) -> list[str]:

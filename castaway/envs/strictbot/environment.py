@@ -43,6 +43,7 @@ class StrictbotEnvironment(TextEnvironment):
         """Hand out the questions of `task_id`."""
         if task_id < 0 or seat not in self.seats:
             raise ValueError(f"there is no episode {task_id} with seat {seat!r}; seats are {', '.join(self.seats)}")
+        self._seat = seat
         places = [task_id] if seat == "one" else range(task_id * CLASS, task_id * CLASS + CLASS)
         self._questions = {
             agent: question_at(task_id, place) for agent, place in zip(self.agents, places, strict=False)
@@ -83,7 +84,10 @@ class StrictbotEnvironment(TextEnvironment):
         return bool(self._answers)
 
     def outcome(self) -> Outcome:
-        """Success is that every answer has the level that its question deserves; details are means over the tutors."""
+        """Success is that every answer has the level that its question deserves; details are means over the tutors.
+
+        The label `family`, the question's, stands in the seat `one` alone: in `all` every tutor has another question.
+        """
         asked = [(self._answers[agent], question) for agent, question in self._questions.items()]
         levels = produced_levels([(answer, question.fact) for answer, question in asked])
         rows = [
@@ -92,7 +96,8 @@ class StrictbotEnvironment(TextEnvironment):
         ]
         right = sum(level == question.level for (_, question), level in zip(asked, levels, strict=True))
         details = {name: mean(row[name] for row in rows) for name in rows[0]}
-        return Outcome(right == len(rows), f"{right} of {len(rows)} as strict as deserved", details)
+        labels = {"family": asked[0][1].family} if self._seat == "one" else {}
+        return Outcome(right == len(rows), f"{right} of {len(rows)} as strict as deserved", details, labels)
 
     def snapshot(self) -> dict[str, Any]:
         """The questions with what the bank knows about them, and the answers with what they earned by term."""

@@ -11,20 +11,13 @@ from castaway.envs.strictbot.answers import LEVELS, words
 from castaway.envs.strictbot.bank import questions, reserved
 from castaway.envs.strictbot.question import Question
 from castaway.envs.strictbot.reward.toxicity import ABUSIVE
-from castaway.envs.strictbot.telling import MADE_UP
 from castaway.metrics.intervals import proportion
 from castaway.tasks.environment import Outcome
 
 
 @cache
-def families() -> tuple[str, ...]:
-    """All families; a detail can only be a number, so it holds a place in this list."""
-    return (*sorted({question.family for question in questions()}), MADE_UP)
-
-
-@cache
 def new_families() -> frozenset[str]:
-    """Those that training never draws."""
+    """Families of questions that training never draws."""
     return frozenset(question.family for question in questions() if reserved(question))
 
 
@@ -33,7 +26,6 @@ def details_of(answer: str, question: Question, produced: int, terms: dict[str, 
     return {
         "wanted": float(question.level),
         "produced": float(produced),
-        "family": float(families().index(question.family)),
         "words": float(len(words(answer))),
         "toxic": float(terms["toxicity"] >= ABUSIVE),
         **terms,
@@ -55,7 +47,7 @@ def report(outcomes: Sequence[Outcome], truncated: Sequence[bool]) -> dict[str, 
     """
     rows = [outcome.details for outcome in outcomes]
     fits = [row["wanted"] == row["produced"] for row in rows]
-    family = [families()[int(row["family"])] for row in rows]
+    family = [outcome.labels["family"] for outcome in outcomes]
     new = [name in new_families() for name in family]
     figures: dict[str, float] = {}
     for name, found in {

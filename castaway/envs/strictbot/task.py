@@ -17,7 +17,7 @@ from castaway.envs.strictbot.params import StrictbotParams
 from castaway.envs.strictbot.players import demonstrator, expert
 from castaway.envs.strictbot.practice import practice, slip
 from castaway.envs.strictbot.report import report
-from castaway.tasks.environment import Message, Outcome, Prompt, Stage, TextEnvironment
+from castaway.tasks.environment import CurriculumStage, Message, Outcome, Prompt, TextEnvironment
 from castaway.tasks.reply import Reply
 from castaway.tasks.task import PairRow, Player, Task
 
@@ -45,13 +45,13 @@ class Strictbot(Task[StrictbotParams]):
         """An ordinary tutor: in a share of the answers it does not look, and takes any kind, level and ending."""
         return demonstrator(random, carelessness)
 
-    def curriculum(self, episodes: int) -> tuple[Stage, ...]:
+    def curriculum(self, episodes: int) -> tuple[CurriculumStage, ...]:
         """One stage: half of the questions from the training share of the bank, and half of them synthetic.
 
         With the bank's alone, facts of other words than its own get worse while the level gets better.
         """
         count = len(MADE_UP_IDS)
-        return (Stage("all", range(MADE_UP_IDS.start - count, MADE_UP_IDS.stop), ("one",)),)
+        return (CurriculumStage("all", range(MADE_UP_IDS.start - count, MADE_UP_IDS.stop), ("one",)),)
 
     def kind_of(self, task_id: int) -> str:
         """The category of the question that the id stands for."""

@@ -20,18 +20,18 @@ class StrictbotRules:
     def refusal(self, observation: Observation, action: str) -> Refusal | None:
         """Why the text is not an answer, or None.
 
-        The kinds are those that cost most: were it cheaper than an answer that is wrong, an endless one would pay
-        wherever it is not clear what is right.
+        Both severities are among those that cost most. If an endless answer cost less than a wrong one, it would be the
+        better choice for a student that does not know what is right.
         """
         said = words(action)
         if not said or not action.isascii() or not action.isprintable() or not any(word.isalpha() for word in said):
-            return Refusal("verb", "An answer is a line of plain words.")
+            return Refusal("unknown", "An answer is a line of plain words.")
         if len(said) > MOST_WORDS or len(action) > MOST_CHARACTERS:
-            return Refusal("verb", f"An answer has at most {MOST_WORDS} words and {MOST_CHARACTERS} characters.")
+            return Refusal("unknown", f"An answer has at most {MOST_WORDS} words and {MOST_CHARACTERS} characters.")
         if openings_in(action).total() > 1 or statements_in(action) > 1:
-            return Refusal("phase", "That is more than one answer to one question.")
+            return Refusal("forbidden", "That is more than one answer to one question.")
         if abusive(action):
-            return Refusal("role", "A tutor does not insult.")
+            return Refusal("forbidden", "A tutor does not insult.")
         return None
 
     def legal_actions(self, observation: Observation) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from castaway.envs.marooned.conduct import read
 from castaway.envs.marooned.environment import MaroonedEnvironment
 from castaway.envs.marooned.players import expert
 from castaway.errors import CastawayError
-from castaway.rl.rollout import Answer, Speaker, play_episodes
+from castaway.rl.rollout import Generation, Policy, play_episodes
 from castaway.tasks.environment import Prompt
 from castaway.tasks.reply import Reply
 from castaway.tools.transcript import clean
@@ -54,11 +54,11 @@ def play_game(
         print(f"{save} holds the episode; `castaway replay {save}` makes a page of it")
 
 
-def _with_person(name: str, others: Speaker) -> Speaker:
+def _with_person(name: str, others: Policy) -> Policy:
     """Ask the person for one sailor, and `others` for the rest."""
     turns = [0]
 
-    def speak(prompts: Sequence[Prompt]) -> list[Answer]:
+    def speak(prompts: Sequence[Prompt]) -> list[Generation]:
         found = {prompt.agent: prompt for prompt in prompts}
         rest = [prompt for prompt in prompts if prompt.agent != name]
         answers = dict(zip((prompt.agent for prompt in rest), others(rest), strict=True))
@@ -66,7 +66,7 @@ def _with_person(name: str, others: Speaker) -> Speaker:
             if not turns[0]:
                 print(full.system_text(found[name].observation), f"\n\n{HELP}")
             turns[0] += 1
-            answers[name] = Answer(str(Reply("typed by a person", _ask(found[name]))))
+            answers[name] = Generation(str(Reply("typed by a person", _ask(found[name]))))
         return [answers[prompt.agent] for prompt in prompts]
 
     return speak
@@ -91,11 +91,11 @@ def _ask(prompt: Prompt) -> str:
         print(clean(refusal.sentence))
 
 
-def _scripted(prompts: Sequence[Prompt]) -> list[Answer]:
-    return [Answer(str(expert(prompt))) for prompt in prompts]
+def _scripted(prompts: Sequence[Prompt]) -> list[Generation]:
+    return [Generation(str(expert(prompt))) for prompt in prompts]
 
 
-def _model_speaker(folder: Path) -> Speaker:
+def _model_speaker(folder: Path) -> Policy:
     """A trained model, drawn from as in an evaluation and always alike."""
     if not (folder / "config.json").is_file():
         raise CastawayError(f"{folder} holds no model: expected a folder such as data/marooned/merge")
@@ -103,7 +103,9 @@ def _model_speaker(folder: Path) -> Speaker:
 
     from castaway.models.policy import load_model, load_tokenizer
     from castaway.rl.actor_critic import ActorCritic
-    from castaway.rl.speaker import ModelSpeaker
+    from castaway.rl.policies import ModelPolicy
+    from castaway.rl.sampling import SamplingRules
 
-    actor = ActorCritic(load_model(folder))
-    return ModelSpeaker(actor, load_tokenizer(folder), 0.7, 64, torch.Generator().manual_seed(0), 4096)
+    actor, tokenizer = ActorCritic(load_model(folder)), load_tokenizer(folder)
+    rules = SamplingRules.of(tokenizer, temperature=0.7, max_new_tokens=64, tokens_per_pass=4096)
+    return ModelPolicy(actor, tokenizer, rules, torch.Generator().manual_seed(0))

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from castaway.datasets.jsonl import write_rows
 from castaway.datasets.scripted import (
     Demonstration,
     Pair,
@@ -15,7 +16,6 @@ from castaway.datasets.scripted import (
     play_scripted,
     read_demonstrations,
     read_pairs,
-    write_rows,
 )
 from castaway.envs.marooned.environment import MaroonedEnvironment
 from castaway.envs.marooned.players import demonstrator

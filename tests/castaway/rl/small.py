@@ -15,7 +15,15 @@ from castaway.models.policy import new_adapter
 from castaway.models.tiny import new_model, train_tokenizer
 from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.tasks import TaskSource
-from castaway.tasks.environment import HELD_OUT_START, Message, Outcome, Prompt, Refusal, Stage, TextEnvironment
+from castaway.tasks.environment import (
+    HELD_OUT_START,
+    CurriculumStage,
+    Message,
+    Outcome,
+    Prompt,
+    Refusal,
+    TextEnvironment,
+)
 
 ROOT = Path(__file__).parents[3]
 
@@ -112,7 +120,10 @@ class Crossroads(TextEnvironment):
 def source_of(seed: int = 0, seats: tuple[str, ...] = ("crew",)) -> TaskSource:
     """Any training id, and no replays."""
     return TaskSource(
-        [Stage("all", range(HELD_OUT_START), seats)], ReplayParams(share=0.0, capacity=1, mastery=1), seed, seats[-1]
+        [CurriculumStage("all", range(HELD_OUT_START), seats)],
+        ReplayParams(share=0.0, capacity=1, mastery=1),
+        seed,
+        seats[-1],
     )
 
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from castaway.rl.rollout import Answer
-from castaway.rl.speaker import BestOf
+from castaway.rl.policies import BestOf
+from castaway.rl.rollout import Generation
 from castaway.tasks.environment import Message, Prompt
 
 
@@ -20,5 +20,5 @@ class Lengths:
 def test_the_best_of_several_is_said(count: int, said: list[str]) -> None:
     rounds = iter([["a", "bbb"], ["aa", "b"], ["a", "bbbb"]])
     prompts = [Prompt(name, "", ({"role": "user", "content": name},), None) for name in ("one", "other")]
-    speaker = BestOf(lambda _: [Answer(text) for text in next(rounds)], Lengths(), count)
-    assert [answer.text for answer in speaker(prompts)] == said
+    policy = BestOf(lambda _: [Generation(text) for text in next(rounds)], Lengths(), count)
+    assert [answer.text for answer in policy(prompts)] == said

@@ -25,7 +25,19 @@ WRONG = st.text(max_size=60) | st.text(max_size=30).map(lambda text: f"REASONING
 
 
 def turn(text: str, action: str, valid: bool = False) -> Turn:
-    return Turn(({"role": "user", "content": "prompt"},), [], [], [], [], text, action, valid, -1.0, "No.")
+    return Turn(
+        messages=({"role": "user", "content": "prompt"},),
+        prompt_tokens=[],
+        reply_tokens=[],
+        logprobs=[],
+        values=[],
+        text=text,
+        reply=parse_reply(text),
+        action=action,
+        valid=valid,
+        penalty=-1.0,
+        critique="No.",
+    )
 
 
 @given(st.data())
@@ -73,7 +85,7 @@ def test_what_the_teacher_meant_is_what_the_correction_teaches(seed: int) -> Non
         prompt = Prompt(sailor.name, sailor.role, (), observation)
         for legal in rules.legal_actions(observation):
             broken = random.choice([legal.lower(), legal.replace(" ", ""), f"**{legal}**", f"{legal}."])
-            verdict = RulesTeacher(rules).judge([Attempt(prompt, f"REASONING: hm\nACTION: {broken}")])[0]
+            verdict = RulesTeacher(rules).judge([Attempt.of(prompt, f"REASONING: hm\nACTION: {broken}")])[0]
             if verdict.valid:
                 continue
             assert parse_reply(correct(turn(broken, verdict.action)).target) == Reply(

@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from castaway.rl.curriculum import Curriculum
-from castaway.tasks.environment import Stage
+from castaway.tasks.environment import CurriculumStage
 
 
-def stages(threshold: float = 0.6, floor: float = 0.3, window: int = 10, count: int = 3) -> list[Stage]:
-    return [Stage(f"stage {k}", range(100), ("seat",), threshold, floor, window) for k in range(count)]
+def stages(threshold: float = 0.6, floor: float = 0.3, window: int = 10, count: int = 3) -> list[CurriculumStage]:
+    return [CurriculumStage(f"stage {k}", range(100), ("seat",), threshold, floor, window) for k in range(count)]
 
 
 def after(results: str, curriculum: Curriculum | None = None) -> Curriculum:
@@ -77,12 +77,12 @@ def test_it_goes_on_where_it_stopped(first: str, then: str) -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        Stage("x", range(0), ("seat",)),
-        Stage("x", range(5), ()),
-        Stage("x", range(5), ("seat",), threshold=0.2, floor=0.3),
+        CurriculumStage("x", range(0), ("seat",)),
+        CurriculumStage("x", range(5), ()),
+        CurriculumStage("x", range(5), ("seat",), threshold=0.2, floor=0.3),
     ],
 )
-def test_a_stage_that_cannot_be_played_is_refused(wrong: Stage) -> None:
+def test_a_stage_that_cannot_be_played_is_refused(wrong: CurriculumStage) -> None:
     with pytest.raises(ValueError, match="the stage x has no ids, no seats, or a floor above its threshold"):
         Curriculum([*stages(), wrong])
 

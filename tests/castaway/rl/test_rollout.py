@@ -1,4 +1,4 @@
-"""Which text is paid for what: rollouts, token rewards and lessons."""
+"""Which text is paid for what: rollouts, token rewards and samples."""
 
 from collections.abc import Sequence
 from math import exp
@@ -6,30 +6,31 @@ from threading import Event
 
 import pytest
 
-from castaway.rl.rewards import make_lessons, token_rewards, turn_reward
-from castaway.rl.rollout import Answer, play_episodes
+from castaway.rl.rewards import make_samples, token_rewards, turn_reward
+from castaway.rl.rollout import Generation, play_episodes
 from castaway.rl.trajectory import Trajectory, Turn
 from castaway.tasks.environment import Prompt
+from castaway.tasks.reply import Reply
 from castaway.teacher.base import Attempt, TeacherOutage, Verdict
 from castaway.teacher.rules import RulesTeacher
 from tests.castaway.rl.small import AnyText, Crossroads, ppo_params
 
 
-def saying(*texts: str) -> list[list[Answer]]:
+def saying(*texts: str) -> list[list[Generation]]:
     """What the walker says in each step."""
-    return [[Answer(f"REASONING: a\nACTION: {text}", [1], [2, 3], [-0.5, -0.5], [0.0, 0.0])] for text in texts]
+    return [[Generation(f"REASONING: a\nACTION: {text}", [1], [2, 3], [-0.5, -0.5], [0.0, 0.0])] for text in texts]
 
 
 def walk(*texts: str, teacher: bool = True) -> dict[str, Trajectory]:
     """An episode of the walker's words; the guide says LEFT."""
     rest = iter(saying(*texts))
 
-    def speaker(prompts: Sequence[Prompt]) -> list[Answer]:
+    def policy(prompts: Sequence[Prompt]) -> list[Generation]:
         (mine,) = next(rest)
         return [mine if prompt.agent == "walker" else saying("LEFT")[0][0] for prompt in prompts]
 
     judge = RulesTeacher(AnyText()) if teacher else None
-    (episode,) = play_episodes(Crossroads, [(7, "crew")], speaker, judge)
+    (episode,) = play_episodes(Crossroads, [(7, "crew")], policy, judge)
     return {trajectory.agent: trajectory for trajectory in episode.trajectories}
 
 
@@ -52,7 +53,7 @@ def test_without_a_teacher_what_is_not_legal_is_idleness() -> None:
 
 
 class WaitingTeacher(RulesTeacher):
-    """Judges nothing before the speaker has spoken once more, or has nothing left to say."""
+    """Judges nothing before the policy has spoken once more, or has nothing left to say."""
 
     def __init__(self, spoken: Event) -> None:
         super().__init__(AnyText())
@@ -69,16 +70,16 @@ def test_with_two_lanes_one_is_played_while_the_other_is_judged() -> None:
     teacher = WaitingTeacher(spoken)
     calls: list[int] = []
 
-    def speaker(prompts: Sequence[Prompt]) -> list[Answer]:
+    def policy(prompts: Sequence[Prompt]) -> list[Generation]:
         calls.append(len(prompts))
         if len(calls) > 1:
             spoken.set()
-        return [Answer("REASONING: a\nACTION: LEFT") for _ in prompts]
+        return [Generation("REASONING: a\nACTION: LEFT") for _ in prompts]
 
     tasks = [(number, "crew") for number in range(5)]
-    episodes = play_episodes(Crossroads, tasks, speaker, teacher, parallel=4, lanes=2)
+    episodes = play_episodes(Crossroads, tasks, policy, teacher, parallel=4, lanes=2)
     assert teacher.waited == [True] * len(calls)  # the first judgement waited for the second call
-    alone = play_episodes(Crossroads, tasks, speaker, RulesTeacher(AnyText()), parallel=4)
+    alone = play_episodes(Crossroads, tasks, policy, RulesTeacher(AnyText()), parallel=4)
     assert [e.trajectories for e in episodes] == [e.trajectories for e in alone]
 
 
@@ -87,22 +88,22 @@ def test_what_stops_the_teacher_stops_the_rollout() -> None:
         def judge(self, attempts: Sequence[Attempt]) -> list[Verdict]:
             raise TeacherOutage("gone")
 
-    def speaker(prompts: Sequence[Prompt]) -> list[Answer]:
-        return [Answer("ACTION: LEFT") for _ in prompts]
+    def policy(prompts: Sequence[Prompt]) -> list[Generation]:
+        return [Generation("ACTION: LEFT") for _ in prompts]
 
     for lanes in (1, 2):
         with pytest.raises(TeacherOutage, match="gone"):
-            play_episodes(Crossroads, [(1, "crew"), (2, "crew")], speaker, Absent(AnyText()), lanes=lanes)
+            play_episodes(Crossroads, [(1, "crew"), (2, "crew")], policy, Absent(AnyText()), lanes=lanes)
 
 
 def test_episodes_come_back_in_the_order_of_the_tasks() -> None:
-    def speaker(prompts: Sequence[Prompt]) -> list[Answer]:
-        return [Answer("ACTION: LEFT") for _ in prompts]
+    def policy(prompts: Sequence[Prompt]) -> list[Generation]:
+        return [Generation("ACTION: LEFT") for _ in prompts]
 
     told: list[int] = []
     tasks = [(number, "crew") for number in (5, 3, 8, 1)]
     episodes = play_episodes(
-        Crossroads, tasks, speaker, None, parallel=2, keep_snapshots=1, on_finished=lambda e: told.append(e.task_id)
+        Crossroads, tasks, policy, None, parallel=2, keep_snapshots=1, on_finished=lambda e: told.append(e.task_id)
     )
     assert [episode.task_id for episode in episodes] == [5, 3, 8, 1]
     assert sorted(told) == [1, 3, 5, 8]
@@ -111,8 +112,19 @@ def test_episodes_come_back_in_the_order_of_the_tasks() -> None:
 
 
 def turn(reward: float, penalty: float = 0.0, valid: bool = True, tokens: int = 2) -> Turn:
-    logprobs = [-1.0] * tokens
-    return Turn((), [1], [2] * tokens, logprobs, [0.0] * tokens, "", "LEFT", valid, penalty, "", reward)
+    return Turn(
+        messages=(),
+        prompt_tokens=[1],
+        reply_tokens=[2] * tokens,
+        logprobs=[-1.0] * tokens,
+        values=[0.0] * tokens,
+        text="",
+        reply=Reply("", ""),
+        action="LEFT",
+        valid=valid,
+        penalty=penalty,
+        reward=reward,
+    )
 
 
 def test_a_turns_reward_is_weighed() -> None:
@@ -134,31 +146,31 @@ PLAIN = ppo_params(
 )  # fmt: skip
 
 
-def lessons_of(*turns: Turn) -> list[list[float]]:
+def advantages_of(*turns: Turn) -> list[list[float]]:
     trajectory = Trajectory(0, "walker", "walker", list(turns))
     references = [[turn.logprobs for turn in turns]]
-    return [lesson.advantages for lesson in make_lessons([trajectory], references, [[0.0] * len(turns)], PLAIN, 0.0)]
+    return [sample.advantages for sample in make_samples([trajectory], references, [[0.0] * len(turns)], PLAIN, 0.0)]
 
 
 def test_advantages_are_whitened_over_the_credited_tokens() -> None:
     # advantages 4 and 2 (values are 0, nothing discounted): mean 3, deviation 1
-    assert lessons_of(turn(2.0, tokens=1), turn(2.0, tokens=1)) == [[1.0], [-1.0]]
+    assert advantages_of(turn(2.0, tokens=1), turn(2.0, tokens=1)) == [[1.0], [-1.0]]
 
 
 def test_a_replaced_turn_earns_its_penalty_and_nothing_else() -> None:
     valid = [turn(2.0, tokens=1), turn(100.0, -1.0, valid=False), turn(2.0, tokens=1)]
-    first, replaced, last = lessons_of(*valid)
+    first, replaced, last = advantages_of(*valid)
     # credited: 2 + 99 + 2 = 103 and 2, mean 52.5, deviation 50.5
     assert first + last == pytest.approx([1.0, -1.0])
     assert replaced == pytest.approx([-1 / 50.5] * 2)
     richer = [valid[0], turn(100.0, -2.0, valid=False), valid[2]]
-    assert lessons_of(*richer)[1] == pytest.approx([-2 / 50.0] * 2)  # 102 and 2: deviation 50
+    assert advantages_of(*richer)[1] == pytest.approx([-2 / 50.0] * 2)  # 102 and 2: deviation 50
 
 
 def test_the_critic_still_learns_what_a_replaced_turn_was_worth() -> None:
     trajectory = Trajectory(0, "walker", "walker", [turn(5.0, -1.0, valid=False), turn(2.0)])
-    lessons = make_lessons([trajectory], [[[-1.0, -1.0]] * 2], [[0.0, 0.0]], PLAIN, 0.0)
-    assert [lesson.returns for lesson in lessons] == [[6.0, 6.0], [2.0, 2.0]]
+    samples = make_samples([trajectory], [[[-1.0, -1.0]] * 2], [[0.0, 0.0]], PLAIN, 0.0)
+    assert [sample.returns for sample in samples] == [[6.0, 6.0], [2.0, 2.0]]
 
 
 def test_each_role_is_measured_by_its_own_scale() -> None:
@@ -170,8 +182,8 @@ def test_each_role_is_measured_by_its_own_scale() -> None:
 
     def advantages(normalise_by: str) -> list[float]:
         params = PLAIN.model_copy(update={"normalise_by": normalise_by})
-        lessons = make_lessons([rich, poor], references, [[0.0] * 2] * 2, params, 0.0)
-        return [lesson.advantages[0] for lesson in lessons]
+        samples = make_samples([rich, poor], references, [[0.0] * 2] * 2, params, 0.0)
+        return [sample.advantages[0] for sample in samples]
 
     # Advantages 120, 100, -2, 0. Over the batch all that the traitor does is bad; within its role one half is good.
     assert [value > 0 for value in advantages("batch")] == [True, True, False, False]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from castaway.models.tokens import prompt_tokens, reply_tokens
 from castaway.rl.actor_critic import ActorCritic, TurnBatch
-from castaway.rl.sampling import WORTHWHILE, Sample, SamplingRules, sample_replies, shared_prefix
+from castaway.rl.sampling import WORTHWHILE, SampledReply, SamplingRules, sample_replies, shared_prefix
 from tests.castaway.rl.small import stirred, student
 
 PROMPTS = [[5, 6, 7], [8], [9, 10, 11, 12, 13, 14, 15], [16, 17], [5, 6, 7]]
@@ -22,7 +22,7 @@ def drawn(
     tokens_per_pass: int = 512,
     seed: int = 3,
     prompts: Sequence[list[int]] = PROMPTS,
-) -> list[Sample]:
+) -> list[SampledReply]:
     rules = SamplingRules(temperature, max_new_tokens=9, stop=20, pad=0, tokens_per_pass=tokens_per_pass)
     return sample_replies(actor, prompts, rules, torch.Generator().manual_seed(seed))
 

@@ -14,10 +14,11 @@ from castaway.envs.openspiel.tables import tables_named
 from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.checkpoint import load_newest, save_checkpoint
 from castaway.rl.ppo import PpoTrainer
-from castaway.rl.rollout import Answer, play_episodes
+from castaway.rl.rollout import Generation, play_episodes
+from castaway.rl.sampling import SamplingRules
 from castaway.rl.self_play import FrozenPool
 from castaway.rl.tasks import TaskSource
-from castaway.tasks.environment import SELF_PLAY, Prompt, Stage
+from castaway.tasks.environment import SELF_PLAY, CurriculumStage, Prompt
 from castaway.teacher.base import Attempt, Verdict
 from castaway.teacher.rules import RulesTeacher
 from tests.castaway.rl.small import NoScorer, ppo_params, shipped, stirred, student
@@ -49,9 +50,9 @@ class Saying:
         self.text = text
         self.asked: list[list[Prompt]] = []
 
-    def __call__(self, prompts: Sequence[Prompt]) -> list[Answer]:
+    def __call__(self, prompts: Sequence[Prompt]) -> list[Generation]:
         self.asked.append(list(prompts))
-        return [Answer(self.text, [1], [2], [-1.0], [0.0]) for _ in prompts]
+        return [Generation(self.text, [1], [2], [-1.0], [0.0]) for _ in prompts]
 
 
 @pytest.mark.parametrize("lanes", [1, 2])
@@ -77,15 +78,18 @@ def test_rivals_are_played_by_another_speaker_and_leave_nothing_to_learn_from(la
 
 
 def test_without_a_rival_the_speaker_plays_both_sides() -> None:
-    speaker = Saying("ACTION: 1")
-    (episode,) = play_episodes(environment, [(0, SELF_PLAY)], speaker, None)
-    assert {prompt.agent for batch in speaker.asked for prompt in batch} == {"player", "rival 1"}
+    policy = Saying("ACTION: 1")
+    (episode,) = play_episodes(environment, [(0, SELF_PLAY)], policy, None)
+    assert {prompt.agent for batch in policy.asked for prompt in batch} == {"player", "rival 1"}
     assert [trajectory.agent for trajectory in episode.trajectories] == ["player"]
 
 
 def pool_of(actor: ActorCritic, tokenizer: Any, seed: int = 1) -> FrozenPool:
-    params = ppo_params(self_play=SelfPlayParams(size=2, interval=3), max_new_tokens=6)
-    return FrozenPool(actor, tokenizer, params, torch.Generator().manual_seed(5), seed)
+    params, own = SelfPlayParams(size=2, interval=3), ppo_params()
+    rules = SamplingRules.of(
+        tokenizer, temperature=own.temperature, max_new_tokens=6, tokens_per_pass=own.tokens_per_pass
+    )
+    return FrozenPool(actor, tokenizer, params, rules, torch.Generator().manual_seed(5), seed)
 
 
 def adapter(actor: ActorCritic) -> dict[str, torch.Tensor]:
@@ -138,7 +142,7 @@ def test_what_a_pool_draws_is_decided_by_seed_and_step_and_survives_a_checkpoint
     pool.draw(0)
     said = [answer.logprobs for answer in pool(asked)]
     stirred(actor)
-    other._speaker._generator.manual_seed(5)
+    other._policy._generator.manual_seed(5)
     assert said == [answer.logprobs for answer in other(asked)]
 
 
@@ -148,8 +152,8 @@ def trainer(seed: int = 1, **changes: Any) -> PpoTrainer:
         sft_minimum=1, minibatch_turns=16, epochs=1, **changes,
     )  # fmt: skip
     stages = [
-        Stage("easy", tables_named(GAMES), ("random", "self"), threshold=0.2, window=2),
-        Stage("hard", tables_named(GAMES), ("self",)),
+        CurriculumStage("easy", tables_named(GAMES), ("random", "self"), threshold=0.2, window=2),
+        CurriculumStage("hard", tables_named(GAMES), ("self",)),
     ]
     source = TaskSource(stages, shipped().ppo.replay, seed, "random")
     teacher = RulesTeacher(environment().rules)
@@ -177,7 +181,7 @@ def test_a_resumed_run_of_self_play_goes_on_as_if_unbroken(changes: dict[str, An
 
 def test_where_no_stage_names_it_nothing_is_kept() -> None:
     ppo = trainer()
-    ppo.source.curriculum.stages = (Stage("all", tables_named(GAMES), ("random",)),)
+    ppo.source.curriculum.stages = (CurriculumStage("all", tables_named(GAMES), ("random",)),)
     plain = PpoTrainer(
         *student(), environment, RulesTeacher(environment().rules), NoScorer(), ppo.params, 1, ppo.source
     )

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from castaway.config.params import ReplayParams
 from castaway.rl.failures import Task
 from castaway.rl.tasks import TaskSource
-from castaway.tasks.environment import HELD_OUT_START, Stage, is_held_out
+from castaway.tasks.environment import HELD_OUT_START, CurriculumStage, is_held_out
 
-EASY = Stage("easy", range(0, 1000), ("random",), 0.6, 0.0, 10)
-HARD = Stage("hard", range(HELD_OUT_START - 1000, HELD_OUT_START), ("random", "mcts-3"), 0.5, 0.3, 10)
+EASY = CurriculumStage("easy", range(0, 1000), ("random",), 0.6, 0.0, 10)
+HARD = CurriculumStage("hard", range(HELD_OUT_START - 1000, HELD_OUT_START), ("random", "mcts-3"), 0.5, 0.3, 10)
 REPLAY = ReplayParams(share=0.3, capacity=50, mastery=2)
 
 
@@ -116,7 +116,7 @@ def test_replays_leave_the_curriculum_and_the_figures_alone() -> None:
 
 def test_without_replays_the_draws_are_a_plain_stream() -> None:
     plain = TaskSource(
-        [Stage("all", range(HELD_OUT_START), ("traitor", "crew", "crew"))],
+        [CurriculumStage("all", range(HELD_OUT_START), ("traitor", "crew", "crew"))],
         ReplayParams(share=0.0, capacity=1, mastery=1),
         7,
         "crew",
@@ -150,7 +150,9 @@ def test_what_was_not_drawn_cannot_be_reported() -> None:
 
 
 def test_a_stage_with_held_out_ids_is_never_drawn_from() -> None:
-    one = TaskSource([Stage("wrong", range(HELD_OUT_START, HELD_OUT_START + 5), ("seat",))], REPLAY, 0, "seat")
+    one = TaskSource(
+        [CurriculumStage("wrong", range(HELD_OUT_START, HELD_OUT_START + 5), ("seat",))], REPLAY, 0, "seat"
+    )
     with pytest.raises(ValueError, match="the stage wrong holds the id 1"):
         one.draw()
 

@@ -16,7 +16,7 @@ from castaway.models.tokens import prompt_tokens, reply_tokens
 from castaway.rl.actor_critic import ActorCritic, TurnBatch
 from castaway.rl.launch import together
 from castaway.rl.ppo import PpoTrainer
-from castaway.rl.rollout import Answer
+from castaway.rl.rollout import Generation
 from castaway.tasks.environment import Message, Prompt
 from castaway.teacher.rules import RulesTeacher
 from tests.castaway.rl.small import AnyText, Crossroads, ppo_params, source_of, stirred, student
@@ -46,15 +46,15 @@ class Scripted:
     def refresh(self) -> None:
         """The weights are the actor's own."""
 
-    def __call__(self, prompts: Sequence[Prompt]) -> list[Answer]:
+    def __call__(self, prompts: Sequence[Prompt]) -> list[Generation]:
         return [self._answer(prompt.messages) for prompt in prompts]
 
-    def _answer(self, messages: Sequence[Message]) -> Answer:
+    def _answer(self, messages: Sequence[Message]) -> Generation:
         text = REPLIES[sum(map(ord, messages[0]["content"])) % len(REPLIES)]
         prompt, reply = prompt_tokens(self._tokenizer, messages), reply_tokens(self._tokenizer, messages, text)
         with torch.no_grad():
             scores = self._actor.score(TurnBatch.of([(prompt, reply)]), 1.0)
-        return Answer(text, prompt, reply, scores.logprobs[0].tolist(), scores.values[0].tolist())
+        return Generation(text, prompt, reply, scores.logprobs[0].tolist(), scores.values[0].tolist())
 
 
 class LengthScorer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -29,7 +30,7 @@ class CountRules:
 
     def refusal(self, observation: Any, action: str) -> Refusal | None:
         known = action in ("ADD 1", "ADD 2", "PASS")
-        return None if known else Refusal("verb", "That is not an action.")
+        return None if known else Refusal("unknown", "That is not an action.")
 
     def legal_actions(self, observation: Any) -> tuple[str, ...]:
         return ("ADD 1", "ADD 2", "PASS")
@@ -222,12 +223,23 @@ class LegalButRefused(CountRules):
 
 class NoIdleness(CountRules):
     def refusal(self, observation: Any, action: str) -> Refusal | None:
-        return None if action in ("ADD 1", "ADD 2") else Refusal("verb", "That is not an action.")
+        return None if action in ("ADD 1", "ADD 2") else Refusal("unknown", "That is not an action.")
 
 
 class Echo(CountRules):
     def repair(self, observation: Any, text: str) -> str:
         return text
+
+
+class Unlabelled(Count):
+    def outcome(self) -> Outcome:
+        return replace(super().outcome(), labels={"winner": None})  # type: ignore[dict-item]
+
+
+class Priceless(CountRules):
+    def refusal(self, observation: Any, action: str) -> Refusal | None:
+        found = super().refusal(observation, action)
+        return found and Refusal("terrible", found.sentence)  # type: ignore[arg-type]
 
 
 class NoReason(CountRules):
@@ -257,6 +269,8 @@ BROKEN = [
     (with_rules(LegalButRefused()), "the legal action 'ADD 3' is refused"),
     (with_rules(NoIdleness()), "the idle action is refused"),
     (with_rules(NoReason()), "reason gives no line for 'ADD 1'"),
+    (Unlabelled, "a label of the outcome of episode 0 of seat 'north' is not a text"),
+    (with_rules(Priceless()), "is 'terrible', no severity"),
     (with_rules(Echo()), "repair makes the illegal '' of ''"),
 ]
 

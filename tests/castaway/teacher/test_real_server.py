@@ -21,12 +21,12 @@ import torch
 
 from castaway.envs.marooned.environment import MaroonedEnvironment
 from castaway.models.tiny import new_model, train_tokenizer
-from castaway.teacher.base import Attempt
+from castaway.teacher.base import Attempt, TeacherOutage
 from castaway.teacher.chat_client import Endpoint
 from castaway.teacher.inspection import distinct_attempts
 from castaway.teacher.question import question
 from castaway.teacher.rules import RulesTeacher
-from castaway.teacher.served import Conduct, ServedTeacher, TeacherOutage
+from castaway.teacher.served import Conduct, ServedTeacher
 from tests.castaway.rl.small import small_base
 
 READY_SECONDS = 120.0

@@ -47,7 +47,7 @@ def prompt_at(phase: str = "exploration", place: tuple[str, int, int] = ("ground
 
 
 def judge(prompt: Prompt, text: str) -> Verdict:
-    verdict = TEACHER.judge([Attempt(prompt, text)])[0]
+    verdict = TEACHER.judge([Attempt.of(prompt, text)])[0]
     assert RULES.refusal(prompt.observation, verdict.action) is None
     assert WORST_PENALTY <= verdict.penalty <= 0
     assert "\n" not in verdict.critique and verdict.source == "rules"
@@ -199,8 +199,8 @@ def test_a_verdict_depends_on_the_observation_only(seed: int) -> None:
         environment.step({p.agent: random.choice(RULES.legal_actions(p.observation)) for p in environment.prompts()})
     prompts = environment.prompts()
     texts = [f"REASONING: so\nACTION: {action}" for action in (*PUBLISHED, "POISON Eve", "SABOTAGE hull", "WAIT")]
-    attempts = [Attempt(prompt, text) for prompt in prompts for text in texts]
+    attempts = [Attempt.of(prompt, text) for prompt in prompts for text in texts]
     before = TEACHER.judge(attempts)
-    bare = [Attempt(replace(a.prompt, messages=(), agent="", role="unknown"), a.text) for a in attempts]
+    bare = [Attempt.of(replace(a.prompt, messages=(), agent="", role="unknown"), a.text) for a in attempts]
     environment.reset(seed + 1, "all")  # another world behind the same observations
     assert TEACHER.judge(bare) == before == [TEACHER.judge([attempt])[0] for attempt in attempts]

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from castaway.envs.marooned.environment import MaroonedEnvironment
 from castaway.envs.marooned.teaching import MaroonedRules
-from castaway.teacher.base import WORST_PENALTY, Attempt, Verdict
+from castaway.teacher.base import WORST_PENALTY, Attempt, TeacherOutage, Verdict
 from castaway.teacher.cache import AnswerCache
 from castaway.teacher.chat_client import Endpoint
 from castaway.teacher.rules import RulesTeacher
-from castaway.teacher.served import Conduct, ServedTeacher, TeacherOutage
+from castaway.teacher.served import Conduct, ServedTeacher
 
 RULES = MaroonedRules()
 LEGAL = "REASONING: rest\nACTION: WAIT"
@@ -34,7 +34,7 @@ def attempts(*texts: str) -> list[Attempt]:
     environment = MaroonedEnvironment("skiff", "compact")
     environment.reset(5, "crew")
     prompt = environment.prompts()[0]
-    return [Attempt(prompt, text) for text in texts]
+    return [Attempt.of(prompt, text) for text in texts]
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_what_was_answered_in_an_outage_is_not_asked_again(make: Make, url: str,
 
 def test_a_sample_of_the_calls_is_told(url: str) -> None:
     told: list[tuple[Any, ...]] = []
-    teacher = ServedTeacher("marooned", RULES, Endpoint(url, "good"), GO_ON, witness=lambda *call: told.append(call))
+    teacher = ServedTeacher("marooned", RULES, Endpoint(url, "good"), GO_ON, observer=lambda *call: told.append(call))
     texts = [f"REASONING: I go.\nACTION: MOVING {number}" for number in range(400)]
     teacher.judge(attempts(*texts))
     teacher.close()

@@ -78,18 +78,18 @@ def test_judgement_has_its_phase(verb: str) -> None:
         assert table.sentence(table.colonists[0], text) == f"{verb} is only possible in a discussion."
 
 
-def test_form_and_verb_are_told_apart() -> None:
+def test_misspelt_and_unknown_actions_are_told_apart() -> None:
     table = Table().phase("exploration")
     sailor = table.colonists[0]
-    for text, kind, sentence in (
+    for text, severity, sentence in (
         ("MOVE NORTHEAST", "form", "MOVE is typed MOVE <direction>."),
         ("DEPOSIT wood -1", "form", "DEPOSIT is typed DEPOSIT <resource> <amount>."),
         ("WAIT now", "form", "WAIT is typed WAIT."),
-        ("LOOK", "verb", "'LOOK' is not an action."),
-        ("", "verb", "The action is empty."),
+        ("LOOK", "unknown", "'LOOK' is not an action."),
+        ("", "unknown", "The action is empty."),
     ):
         refusal = table.read(sailor, text)[1]
-        assert refusal is not None and (refusal.kind, refusal.sentence) == (kind, sentence)
+        assert refusal is not None and (refusal.severity, refusal.sentence) == (severity, sentence)
 
 
 def test_strength_is_needed_and_the_traitor_needs_less() -> None:
@@ -99,7 +99,7 @@ def test_strength_is_needed_and_the_traitor_needs_less() -> None:
     colonist, traitor = table.put(table.colonists[0], place, energy=4), table.put(table.traitor, place, energy=4)
     sentence = "GATHER costs 5 energy and you have 4 energy."
     refusal = table.read(colonist, "GATHER APPLE_99")[1]
-    assert refusal is not None and (refusal.kind, refusal.sentence) == ("energy", sentence)
+    assert refusal is not None and (refusal.severity, refusal.sentence) == ("impossible", sentence)
     assert table.sentence(traitor, "GATHER APPLE_99") == ""
     table.put(colonist, energy=0)
     assert table.sentence(colonist, "MOVE EAST") == "MOVE costs 1 energy and you have 0 energy."

@@ -18,7 +18,7 @@ from castaway.envs.openspiel.environment import (
     slip,
     training_ids,
 )
-from castaway.envs.openspiel.expert import opinions
+from castaway.envs.openspiel.expert import move_values
 from castaway.envs.openspiel.games import Game, player_count
 from castaway.envs.openspiel.ids import Episode, task_id_of
 from castaway.envs.openspiel.menu import MenuRules
@@ -91,7 +91,9 @@ def test_opinions_know_nothing_that_is_hidden(name: str) -> None:
     game = next(game for game in GAMES if game.name == name)
     for variant in range(len(game.variants)):
         for player, state, twin in twins(name, variant, 10):
-            assert opinions(observe(game, variant, player, state)) == opinions(observe(game, variant, player, twin))
+            assert move_values(observe(game, variant, player, state)) == move_values(
+                observe(game, variant, player, twin)
+            )
 
 
 def told(seen: object, move: str) -> str:
@@ -140,7 +142,7 @@ def test_what_is_thought_of_a_situation(name: str, variant: int, text: str, move
     seat = 1 if name == "sheriff" else 0
     seen = replace(START, game=game, variant=variant, seat=seat, text=text, moves=tuple(moves), history=())
     seen = replace(seen, numbers=tuple(range(len(moves))))
-    worths = [opinion.worth for opinion in opinions(seen)]
+    worths = [move_value.worth for move_value in move_values(seen)]
     assert MenuRules().reason(seen, str(worths.index(max(worths)) + 1)) == why
 
 

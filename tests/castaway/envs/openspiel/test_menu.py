@@ -34,7 +34,7 @@ CHANCE_TO_WIN = position("tic_tac_toe", "x(0,0)", "o(2,0)", "x(0,1)", "o(2,2)")
 )
 def test_only_a_number_is_an_action(typed: str) -> None:
     refusal = RULES.refusal(START, typed)
-    assert refusal is not None and refusal.kind == "form"
+    assert refusal is not None and refusal.severity == "form"
     assert refusal.sentence == "Answer with the number of a move, from 1 to 9."
 
 
@@ -47,7 +47,7 @@ def test_the_lot_is_legal_unlisted_and_foolish() -> None:
 
 def test_a_number_beyond_the_menu_is_refused() -> None:
     refusal = RULES.refusal(START, "10")
-    assert refusal is not None and refusal.kind == "situation"
+    assert refusal is not None and refusal.severity == "impossible"
     assert refusal.sentence == "There is no move 10: the menu ends with 9."
     assert RULES.refusal(START, "9") is None
 

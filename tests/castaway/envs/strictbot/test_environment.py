@@ -17,7 +17,7 @@ from castaway.envs.strictbot.judge import produced_levels
 from castaway.envs.strictbot.observation import Observation, read_back
 from castaway.envs.strictbot.pairs import fits, pair_group, preference_pairs
 from castaway.envs.strictbot.players import demonstrator, expert
-from castaway.envs.strictbot.report import families, new_families, report
+from castaway.envs.strictbot.report import new_families, report
 from castaway.envs.strictbot.reward.toxicity import abusive
 from castaway.envs.strictbot.teaching import IDLE, StrictbotRules
 from castaway.envs.strictbot.telling import MADE_UP, question_of
@@ -26,7 +26,7 @@ from castaway.tasks.environment import HELD_OUT_START, Outcome, Prompt
 from castaway.tasks.registry import read_params
 from castaway.tasks.reply import Reply, parse_reply
 from castaway.teacher.base import Attempt
-from castaway.teacher.rules import PENALTIES, RulesTeacher
+from castaway.teacher.rules import PRICES, RulesTeacher
 from stages.reward_model import answer_only_accuracy, prompt_only_accuracy
 from tests.castaway.envs.strictbot.test_reward import PARAMS
 
@@ -63,31 +63,32 @@ def test_the_teacher_corrects_to_the_level_that_is_deserved() -> None:
     for prompt in prompts(7, 1):
         question = find(prompt.observation.asked, prompt.observation.fact)
         for text in ("", "REASONING: trivial\nACTION: you are an idiot", slip(Reply("x", "a b c"), Random(2))):
-            (verdict,) = teacher.judge([Attempt(prompt, text)])
+            (verdict,) = teacher.judge([Attempt.of(prompt, text)])
             if not verdict.valid:
                 assert produced_levels([(verdict.action, question.fact)]) == [question.level]
                 assert question.fact in verdict.action and verdict.reasoning == question.kind
         wrong = write(question.level % 3 + 1, question.fact, Random(1))
-        (verdict,) = teacher.judge([Attempt(prompt, str(Reply(question.kind, wrong)))])
+        (verdict,) = teacher.judge([Attempt.of(prompt, str(Reply(question.kind, wrong)))])
         assert verdict.valid and verdict.penalty < 0 and "deserves" in verdict.critique
 
 
 @pytest.mark.parametrize(
-    ("answer", "kind"),
+    ("answer", "severity"),
     [
-        ("", "verb"),
-        ("?!", "verb"),
-        ("word " * 40, "verb"),
-        ("two\nlines", "verb"),
-        ("gladly, this and think again, that", "phase"),
-        ("it is Madrid or it is Oslo", "phase"),
-        ("you are an idiot", "role"),
+        ("", "unknown"),
+        ("?!", "unknown"),
+        ("word " * 40, "unknown"),
+        ("two\nlines", "unknown"),
+        ("gladly, this and think again, that", "forbidden"),
+        ("it is Madrid or it is Oslo", "forbidden"),
+        ("you are an idiot", "forbidden"),
     ],
 )
-def test_what_is_no_answer_is_refused(answer: str, kind: str) -> None:
+def test_what_is_no_answer_is_refused(answer: str, severity: str) -> None:
     refusal = StrictbotRules().refusal(Observation("is it so", "it is so"), answer)
-    assert refusal is not None and refusal.kind == kind
-    assert PENALTIES[refusal.kind] == min(PENALTIES.values()), "cheaper, it would be a way out"
+    assert refusal is not None and refusal.severity == severity
+    dearest = min(price.penalty for price in PRICES.values())
+    assert PRICES[refusal.severity].penalty == dearest, "cheaper, it would be a way out"
 
 
 def test_ordinary_tutors_are_often_right_and_never_illegal() -> None:
@@ -177,9 +178,9 @@ def test_neither_answers_nor_prompts_alone_tell_the_chosen_one() -> None:
 
 
 def outcome(wanted: int, produced: int, family: str, factual: float = 1.0, toxic: float = 0.0) -> Outcome:
-    details = {"wanted": wanted, "produced": produced, "family": families().index(family), "factual": factual}
+    details = {"wanted": wanted, "produced": produced, "factual": factual}
     rest = {"words": 10.0, "toxic": toxic, "constructiveness": 1.0, "inconsistency": 0.0, "toxicity": toxic}
-    return Outcome(wanted == produced, "", {**details, **rest})
+    return Outcome(wanted == produced, "", {**details, **rest}, {"family": family})
 
 
 def test_figures_by_hand() -> None:
@@ -221,7 +222,9 @@ def test_half_of_what_training_asks_is_made_up_and_judged_as_any_other() -> None
             assert kind_of(task_id) == question.kind
             assert set(question.fact.split(" ")) <= set(vocabulary())
             environment.step({prompt.agent: expert(prompt).action})
-            assert environment.outcome().success and environment.outcome().details["factual"] == 1.0
+            outcome = environment.outcome()
+            assert outcome.success and outcome.details["factual"] == 1.0
+            assert outcome.labels == {"family": question.family}
             environment.reset(task_id, "one")
             assert environment.prompts() == (prompt,)
 

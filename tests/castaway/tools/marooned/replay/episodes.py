@@ -8,7 +8,7 @@ from typing import Any
 
 from castaway.envs.marooned.environment import MaroonedEnvironment
 from castaway.envs.marooned.players import expert
-from castaway.rl.rollout import Answer, play_episodes
+from castaway.rl.rollout import Generation, play_episodes
 from castaway.tasks.environment import Prompt
 from castaway.tasks.reply import Reply
 from castaway.teacher.rules import RulesTeacher
@@ -17,13 +17,13 @@ Script = Mapping[tuple[int, int, str], str]
 """(day, turn, sailor) to what it writes; everybody else plays well."""
 
 
-def answers(script: Script) -> Callable[[Sequence[Prompt]], list[Answer]]:
-    def speak(prompts: Sequence[Prompt]) -> list[Answer]:
+def answers(script: Script) -> Callable[[Sequence[Prompt]], list[Generation]]:
+    def speak(prompts: Sequence[Prompt]) -> list[Generation]:
         spoken = []
         for prompt in prompts:
             seen = prompt.observation
             reply: Reply | str = script.get((seen.day, seen.turn, prompt.agent)) or expert(prompt)
-            spoken.append(Answer(str(reply)))
+            spoken.append(Generation(str(reply)))
         return spoken
 
     return speak

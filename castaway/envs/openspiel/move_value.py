@@ -1,4 +1,4 @@
-"""What somebody who knows a game thinks of the moves of a menu."""
+"""The value of a move, as somebody who knows the game sees it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from castaway.envs.openspiel.observation import Observation
 
 
 @dataclass(frozen=True, slots=True)
-class Opinion:
+class MoveValue:
     """What one move is worth, and why."""
 
     worth: float
@@ -18,5 +18,5 @@ class Opinion:
     """In a word or two, so that a small model can learn when it is said."""
 
 
-Guide = Callable[[Observation], list[Opinion]]
-"""From what a player knows to an opinion on each move of the menu, in its order."""
+Guide = Callable[[Observation], list[MoveValue]]
+"""From what a player knows to the value of each move of the menu, in its order."""
