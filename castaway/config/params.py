@@ -240,6 +240,8 @@ class PpoParams(StageSection):
     """KL in nats per token that the coefficient is steered toward; null leaves it as it is."""
     target_kl: Positive | None
     """KL of an update at which the rest of it is left out; null never does."""
+    advantages: str
+    """How advantages are estimated: a name in `castaway/rl/advantages.py`."""
     gamma_turn: Fraction
     lambda_turn: Fraction
     gamma_token: Fraction
