@@ -19,6 +19,8 @@ ROOT = Path(__file__).parents[1]
 TASKS = ["marooned", "openspiel", "strictbot"]
 BASES = ["base@games", "base@answers"]
 STAGES = ["dataset", "sft", "reward_model", "ppo", "correction_sft", "evaluate", "merge"]
+RECORDED = Path(__file__).with_name("hashes.json")
+"""The hashes of the small build, by maker of processors."""
 
 
 SMALL: dict[str, object] = {
@@ -129,3 +131,9 @@ def hashes(root: Path) -> dict[str, str]:
     lock = YAML(typ="safe").load((root / "dvc.lock").read_text("utf-8"))
     outs = [out for stage in lock["stages"].values() for out in stage["outs"]]
     return {out["path"]: out["md5"] for out in outs if "/runs/" not in out["path"]}
+
+
+def processor_maker() -> str:
+    """The maker, as the kernel says it: the matrix library rounds otherwise on another maker's processors."""
+    found = re.search(r"vendor_id\s*: (\w+)", Path("/proc/cpuinfo").read_text("utf-8"))
+    return found.group(1) if found else "unknown"
