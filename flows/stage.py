@@ -23,6 +23,7 @@ from typing import Any
 
 from castaway.config.params import Params
 from castaway.errors import CastawayError
+from castaway.rl.advantages import estimator_named
 from castaway.tasks.registry import read_params
 from flows import declared, environment, hardware, records
 from flows.plugins import task_code
@@ -38,6 +39,8 @@ def main(address: str) -> None:
     environment.start_afresh()
     root = environment.find_root()
     params = read_params(root / "params.yaml")
+    for run in params.tasks:
+        estimator_named(params.for_run(run).ppo.advantages)
     os.chdir(root)
     environment.silence(root)
     environment.settle(params)

@@ -25,9 +25,6 @@ from flows.declared import Declared, flatten
 from flows.environment import main_root
 from flows.records import record_of
 
-MODEL_STAGES = ("base", "sft", "reward_model", "ppo", "correction_sft", "merge")
-"""Stages whose out is a model; its bytes stay with DVC, MLflow knows it by an external LoggedModel."""
-
 REPLAYS = 3
 """Episodes of an evaluation that can be watched in its run, those of the last policy first."""
 
@@ -233,7 +230,8 @@ class StageRun:
         self._flush()
         tags = {f"dvc.out.{path}": md5 for path, md5 in outputs.items()}
         self._mlflow.log_batch(self.run_id, tags=[RunTag(key, value) for key, value in tags.items()])
-        if self._declared.name in MODEL_STAGES:
+        # An out with weights is a model. Its bytes stay with DVC: MLflow knows it by an external LoggedModel.
+        if any(weights for out in self._declared.outs for weights in (self._declared.root / out).glob("*.safetensors")):
             self._log_model(tags)
         if self._declared.name == "evaluate":
             self._log_pages(metrics, view_of(self._params[f"tasks.{self._declared.run}.task"]))

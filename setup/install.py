@@ -115,6 +115,8 @@ def install(name: str, environment: dict[str, str]) -> None:
     elif subprocess.run([*command, *lock, TORCH], cwd=ROOT, env=environment, capture_output=True).returncode:
         run("torch", "--torch-backend", "cpu", *lock, TORCH)
     if name == ".venv":
+        # What an earlier set-up left in this folder would hide the new entry points from whoever runs in it.
+        shutil.rmtree(ROOT / "castaway.egg-info", ignore_errors=True)
         run("Castaway", *built, "--no-deps", "--editable", ".")
 
 

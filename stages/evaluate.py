@@ -19,6 +19,7 @@ from tqdm import tqdm
 
 from castaway.datasets.episodes import write_episode
 from castaway.metrics.intervals import clustered_mean, proportion
+from castaway.metrics.policies import POLICIES
 from castaway.models.policy import load_model, load_tokenizer
 from castaway.models.reward import RewardScorer
 from castaway.models.training import seed_everything
@@ -31,14 +32,6 @@ from castaway.tasks.environment import HELD_OUT_START, Played, Prompt, block_of,
 from castaway.tasks.registry import task_of
 from castaway.tasks.task import Task
 from stages.context import Context
-
-POLICIES: dict[str, tuple[str, ...]] = {
-    "base": (),
-    "sft": ("sft",),
-    "ppo": ("sft", "ppo"),
-    "final": ("sft", "correction_sft"),
-}
-"""The stages whose adapters a policy is the base model with."""
 
 
 def run(context: Context) -> dict[str, Any]:

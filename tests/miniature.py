@@ -49,8 +49,8 @@ RUN_SECTIONS = ("dataset", "sft", "reward_model", "ppo", "correction_sft", "eval
 """What the shipped runs set differently is as large as the tasks need; here they set next to nothing."""
 
 
-def make_clone(root: Path) -> None:
-    """A copy of the tracked and new files, committed, with small parameters."""
+def copy_tree(root: Path) -> None:
+    """Copy the tracked and new files, without what was built."""
     names = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -62,6 +62,11 @@ def make_clone(root: Path) -> None:
             continue
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes((ROOT / name).read_bytes())
+
+
+def make_clone(root: Path) -> None:
+    """A copy of the tracked and new files, committed, with small parameters."""
+    copy_tree(root)
     with edited(root / "params.yaml") as params:
         for block in params["tasks"].values():
             for section in RUN_SECTIONS:

@@ -64,9 +64,12 @@ def start(context: typer.Context) -> None:
 @app.command()
 def params(path: Annotated[Path, typer.Argument(help="The file to check.")] = Path("params.yaml")) -> None:
     """Check params.yaml: print OK, or the mistake in one line."""
+    from castaway.rl.advantages import estimator_named
     from castaway.tasks.registry import read_params
 
-    read_params(path)
+    found = read_params(path)
+    for run in found.tasks:
+        estimator_named(found.for_run(run).ppo.advantages)
     typer.echo("OK")
 
 

@@ -244,6 +244,8 @@ class PpoParams(StageSection):
     """Target KL, in nats per token, for adapting `kl_coefficient`; null: the coefficient is constant."""
     target_kl: Positive | None
     """The rest of an update is skipped once its KL, in nats per token, exceeds 1.5 times this; null: never."""
+    advantages: str
+    """The advantage estimator: a name in `castaway/rl/advantages.py`."""
     gamma_turn: Fraction
     lambda_turn: Fraction
     gamma_token: Fraction

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from castaway.metrics.markdown import percent, table
+from castaway.metrics.policies import POLICIES
 from castaway.metrics.results import Figures, from_file, share
-
-POLICIES = ("sft", "ppo", "final")
 
 
 def headline_table(folders: Mapping[str, Path]) -> str:
@@ -27,7 +26,7 @@ def headline_table(folders: Mapping[str, Path]) -> str:
 
 
 def _rows(evaluate: Figures) -> list[list[str]]:
-    found = [(policy, evaluate[policy]) for policy in POLICIES]
+    found = [(policy, evaluate[policy]) for policy in POLICIES if policy != "base"]
     return [
         [policy, share(figures, "success_rate"), percent(figures["invalid_rate"]), str(figures["episodes"])]
         for policy, figures in found

@@ -14,9 +14,10 @@ from typing import Any
 
 from castaway.errors import CastawayError
 from castaway.metrics.markdown import percent, table
+from castaway.metrics.policies import POLICIES
 
-POLICIES = ("base", "sft", "ppo", "final", "demonstrators")
-"""The rows of the results, in the order in which the policies come about; then whom they learned from.
+PLAYERS = (*POLICIES, "demonstrators")
+"""The rows of the results: the policies, then the players whom they learned from.
 
 Other players with a success rate, whom the task sets beside them, come last."""
 
@@ -69,10 +70,10 @@ def ablation_table(found: Figures, seat: str = "") -> str:
 
 def results_table(evaluate: Figures, seat: str = "") -> str:
     """One row for each policy that was evaluated."""
-    known = [policy for policy in POLICIES if policy in evaluate]
+    known = [policy for policy in PLAYERS if policy in evaluate]
     if not known:
-        raise CastawayError(f"none of the policies {', '.join(POLICIES)} is in it")
-    known += [name for name, found in evaluate.items() if name not in POLICIES and "success_rate" in found]
+        raise CastawayError(f"none of the policies {', '.join(PLAYERS)} is in it")
+    known += [name for name, found in evaluate.items() if name not in PLAYERS and "success_rate" in found]
     others = further_seats(evaluate[known[0]])
     wins = [f"{other} success (95 %)" for other in others]
     header = ["policy", "invalid replies", f"{seat} success (95 %)".strip(), *wins, "mean return", "episodes"]
@@ -87,7 +88,7 @@ def shares_table(evaluate: Figures) -> list[str]:
     own = [name for name in bounded if not name.endswith(usual)]
     if not own:
         return []
-    rows = [[policy, *(share(evaluate[policy], name) for name in own)] for policy in POLICIES if policy in evaluate]
+    rows = [[policy, *(share(evaluate[policy], name) for name in own)] for policy in PLAYERS if policy in evaluate]
     return [table(["policy", *(name.replace("_", " ") for name in own)], rows)]
 
 
@@ -97,7 +98,7 @@ def games_table(evaluate: Figures, seat: str = "", policy: str = "final") -> str
     The last column is how much of the gap between the worst and the best of the others the policy closes.
     """
     games: Figures = _figure(evaluate, "games")
-    others = [name for name in evaluate if name not in POLICIES and "success_rate" in evaluate[name]]
+    others = [name for name in evaluate if name not in PLAYERS and "success_rate" in evaluate[name]]
     others.sort(key=lambda name: float(evaluate[name]["success_rate"]))
     players = [*others[:1], policy, *others[1:]]
     seats = ["", *(f"{other}_" for other in further_seats(evaluate[policy]))]

@@ -13,12 +13,19 @@ and from the last token of a turn to the first token of the agent's next one,
 
 where V'_1 and A'_1 belong to the first token of the next turn. After the last turn A' is 0, and V' is 0 if the episode
 has ended there; if it merely was cut off, V' is the value of the turn that followed. Returns are A_t + V_t.
+
+A further estimator is a function here with the name that `ppo.advantages` in params.yaml is to have:
+
+    @estimator("my_estimator")
+    def my_estimator(rewards, values, discounts, bootstrap=0.0): ...
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
+from castaway.errors import CastawayError
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +38,39 @@ class Discounts:
     lambda_token: float
 
 
+Tokens = Sequence[Sequence[float]]
+"""A number for each token of each turn of a trajectory."""
+Estimator = Callable[[Tokens, Tokens, Discounts, float], list[list[float]]]
+"""From rewards, values, discounts and the value of what follows to advantages; see `dual_discount_gae`."""
+
+_ESTIMATORS: dict[str, Estimator] = {}
+
+
+def estimator(name: str) -> Callable[[Estimator], Estimator]:
+    """Let `ppo.advantages` name the decorated function."""
+
+    def register(function: Estimator) -> Estimator:
+        _ESTIMATORS[name] = function
+        return function
+
+    return register
+
+
+def estimator_named(name: str) -> Estimator:
+    """The estimator that `ppo.advantages` names.
+
+    Raises:
+        CastawayError: there is none of that name.
+    """
+    if name not in _ESTIMATORS:
+        raise CastawayError(f"ppo.advantages is {name!r}, expected one of {', '.join(sorted(_ESTIMATORS))}")
+    return _ESTIMATORS[name]
+
+
+@estimator("dual_discount_gae")
 def dual_discount_gae(
-    rewards: Sequence[Sequence[float]],
-    values: Sequence[Sequence[float]],
+    rewards: Tokens,
+    values: Tokens,
     discounts: Discounts,
     bootstrap: float = 0.0,
 ) -> list[list[float]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from castaway.config.params import PpoParams
-from castaway.rl.advantages import Discounts, dual_discount_gae
+from castaway.rl.advantages import Discounts, estimator_named
 from castaway.rl.kl import KlEstimator, kl_estimate
 from castaway.rl.losses import normalise, truncated_importance
 from castaway.rl.ranks import Ranks
@@ -128,6 +128,7 @@ def _advantages(
     kl_coefficient: float,
 ) -> tuple[list[list[float]], list[list[float]]]:
     """For each turn, the advantages of its tokens, not normalised, and their returns: advantages plus values."""
+    estimate = estimator_named(params.advantages)
     discounts = Discounts(
         gamma_turn=params.gamma_turn,
         lambda_turn=params.lambda_turn,
@@ -142,7 +143,7 @@ def _advantages(
             for turn, ref, score in zip(trajectory.turns, reference, scores, strict=True)
         ]
         values = [turn.values for turn in trajectory.turns]
-        found = dual_discount_gae(rewards, values, discounts, trajectory.bootstrap)
+        found = estimate(rewards, values, discounts, trajectory.bootstrap)
         advantages += found
         returns += [[a + v for a, v in zip(*pair, strict=True)] for pair in zip(found, values, strict=True)]
     return advantages, returns

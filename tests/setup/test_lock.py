@@ -19,6 +19,7 @@ ENTRY = re.compile(r"^(?P<pin>[^\s#].*?)(?: \\)?\n(?P<rest>(?: .*\n)*)", re.MULT
 # What the code needs without importing it.
 NOT_IMPORTED = {
     "accelerate": "the trainers of transformers and TRL run on it",
+    "pandas": "the tables that MLflow's search returns",
     "pytest-xdist": "pytest's option --numprocesses",
     "ruff": "a command",
     "mypy": "a command",

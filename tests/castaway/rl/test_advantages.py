@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from castaway.rl.advantages import Discounts, dual_discount_gae
+from castaway.errors import CastawayError
+from castaway.rl.advantages import Discounts, dual_discount_gae, estimator, estimator_named
 
 HALF = Discounts(gamma_turn=0.5, lambda_turn=0.5, gamma_token=0.8, lambda_token=0.5)
 NUMBERS = st.floats(-10, 10, allow_nan=False)
@@ -82,3 +83,15 @@ def test_turns_without_tokens_or_of_different_shape_are_refused() -> None:
         with pytest.raises(ValueError):
             dual_discount_gae(rewards, values, HALF)
     assert dual_discount_gae([], [], HALF) == []
+
+
+def test_an_estimator_is_a_function_and_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("castaway.rl.advantages._ESTIMATORS", {})
+
+    @estimator("nothing")
+    def nothing(rewards: object, values: object, discounts: object, bootstrap: float = 0.0) -> list[list[float]]:
+        return []
+
+    assert estimator_named("nothing") is nothing
+    with pytest.raises(CastawayError, match=r"ppo.advantages is 'gae', expected one of nothing"):
+        estimator_named("gae")
