@@ -175,7 +175,7 @@ class Worker:
         return observation.energy <= reserve and observation.day < scenario.days
 
     def _unknown(self, observation: Observation) -> Place | None:
-        """Where to search if no needed pile is known: points all over the level in turn, for each sailor another one."""
+        """Where to search if no needed pile is known: points all over the level in turn, each sailor at another one."""
         name = observation.place[0]
         level, crew = observation.scenario.levels[name], observation.scenario.crew
         stride = 2 * level.vision + 1

@@ -86,7 +86,7 @@ class MaroonedRules:
         return _AIMS[verb].format(argument) if verb in _AIMS else REST.aim
 
     def blunder(self, observation: Observation, action: str) -> str:
-        """Why a legal action is a mistake: a vote without evidence, a needless meal, or waiting instead of useful work."""
+        """Why a legal action is a mistake: a vote without evidence, a needless meal, or waiting without need."""
         parsed = parse_action(action)
         if parsed is None:
             return ""
