@@ -1,1 +1,1 @@
-"""What `params.yaml` may hold, and how a mistake in it is told."""
+"""The parameters in `params.yaml`: how they are read, checked and, if wrong, reported."""

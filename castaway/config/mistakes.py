@@ -1,4 +1,4 @@
-"""Turns what is wrong with a file of settings into sentences that name the key, the value and what was expected."""
+"""Turns pydantic's validation errors into one line of text that names the key, its value and what was expected."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 SHOWN = 3
-"""More mistakes than this in one file are counted, not listed."""
+"""Number of mistakes that are listed; the rest are only counted."""
 
 Location = tuple[int | str, ...]
-"""Where a value stands: keys from the outermost section to the value, and positions in lists."""
+"""The path of a value: keys from the outermost section to the value, and positions in lists."""
 
 
 def explain(model: type[BaseModel], error: ValidationError, place: Location = ()) -> str:
-    """Every mistake that `model` found, in one line; `place` is where the model stands in the file."""
-    # What is missing comes last: a misspelt key is both unknown and missing, and only the first is news.
+    """The mistakes that `model` found, in one line; `place` is the path of the model in the file."""
+    # Missing keys come last: a misspelt key gives two errors, unknown and missing, and the first one is more helpful.
     mistakes = sorted(error.errors(), key=lambda mistake: mistake["type"] == "missing")
     sentences = [_sentence(model, mistake, place) for mistake in mistakes]
     line = "; ".join(sentences[:SHOWN])
@@ -30,15 +30,15 @@ def _sentence(model: type[BaseModel], mistake: Any, place: Location) -> str:
         return f"{key} is unknown, {_nearest(model, location, place)}"
     if kind == "missing":
         return f"{key} is missing"
-    if kind == "value_error":  # a rule between keys; its message names the key inside the section
+    if kind == "value_error":  # a check over several keys; its own message names the key
         return ".".join(filter(None, (key, str(mistake["ctx"]["error"]))))
     if location[-1:] == ("[key]",):
-        return f"{_dotted((*place, *location[:-1]))} is no name, expected {_expected(mistake)}"
+        return f"{_dotted((*place, *location[:-1]))} is not a valid name, expected {_expected(mistake)}"
     return f"{key} is {_shown(mistake['input'])}, expected {_expected(mistake)}"
 
 
 def _expected(mistake: Any) -> str:
-    """Pydantic's own words, "Input should be greater than 0", without their beginning."""
+    """Pydantic's message, such as "Input should be greater than 0", without "Input should be"."""
     message: str = mistake["msg"]
     words = message.removeprefix("Input should be ")
     return f"{words[0].lower()}{words[1:]}"
@@ -58,7 +58,7 @@ def _dotted(location: Location) -> str:
 
 
 def _nearest(model: type[BaseModel], location: Location, place: Location) -> str:
-    """The key that was probably meant, or all keys that there are."""
+    """A hint: the known key closest to an unknown one, or else all known keys."""
     names = list(_section(model, location[:-1]).model_fields)
     close = difflib.get_close_matches(str(location[-1]), names, n=1, cutoff=0.5)
     if close:
@@ -67,12 +67,12 @@ def _nearest(model: type[BaseModel], location: Location, place: Location) -> str
 
 
 def _section(model: type[BaseModel], location: Location) -> type[BaseModel]:
-    """The model of the section at a place; the last one on the way where that leads nowhere."""
+    """The model of the section at a path; if the path leads out of the models, the last model on the way."""
     parts = iter(location)
     for part in parts:
         field = model.model_fields.get(str(part))
         inner = field.annotation if field else None
-        if get_origin(inner) is dict and next(parts, None) is not None:  # sections by name
+        if get_origin(inner) is dict and next(parts, None) is not None:  # a mapping of named sections: skip the name
             inner = get_args(inner)[1]
         if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
             break

@@ -1,8 +1,8 @@
-"""Every knob of the pipeline, typed: the only place that reads `params.yaml`.
+"""All settings of the pipeline, with types; `params.yaml` is read here and nowhere else.
 
-One frozen model per section. A stage is driven by the section of its name (`StageSection`); a run of a task may set
-keys of such a section differently, in its own block under `tasks`. A key that is unknown, missing or wrong stops
-everything before anything is built, in one line that names the key, the value and what was expected.
+There is one frozen model per section. A pipeline stage reads the section with its own name (`StageSection`); a run can
+override keys of such a section in its block under `tasks`. An unknown, missing or wrong key is an error before anything
+is built: one line that names the key, the value and what was expected.
 """
 
 from __future__ import annotations
@@ -27,45 +27,45 @@ from castaway.config.yaml_file import read_yaml
 from castaway.errors import CastawayError
 
 GameModel = Callable[[str], type[Section]]
-"""From the name of a task to the model of its own section of the parameters.
+"""Maps the name of a task to the model of its `game` section.
 
-It raises CastawayError where there is no such task.
+It raises CastawayError if there is no such task.
 """
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
-"""Of a run or of a base model: a folder under `data/`."""
+"""The name of a run or of a base model; also the name of its folder under `data/`."""
 
 
 class LoraParams(Section):
-    """A low-rank adapter, as PEFT spells it."""
+    """A LoRA adapter, in the terms of PEFT."""
 
     rank: PositiveInteger
-    """Rank of the two factors."""
+    """Rank of the two low-rank factors."""
     alpha: Positive
-    """Scale: the update is multiplied by alpha / sqrt(rank) (rank-stabilised LoRA)."""
+    """The weight update is multiplied by alpha / sqrt(rank) (rank-stabilised LoRA, Kalajdzievski 2023)."""
 
 
 class BaseParams(Section):
-    """What all base models have in common."""
+    """Settings that all base models share."""
 
     model: Annotated[str, Field(min_length=1)]
     """`tiny`, or the name of a Hugging Face model."""
     revision: str | None
-    """The hub commit to pin; must be given for a hub model, and null for `tiny`."""
+    """The pinned commit on the Hugging Face Hub; required for a Hugging Face model, null for `tiny`."""
     vocabulary: Annotated[int, Field(ge=300, le=65536)]
-    """Tokens of the tiny tokenizer, special and byte tokens included."""
+    """Size of the tiny tokenizer in tokens, special and byte tokens included."""
     hidden_size: PositiveInteger
-    """Width of the tiny model."""
+    """Hidden size (width) of the tiny model."""
     layers: PositiveInteger
-    """Depth of the tiny model."""
+    """Number of layers of the tiny model."""
     heads: PositiveInteger
-    """Attention heads of the tiny model."""
+    """Number of attention heads of the tiny model."""
     slips: Fraction
-    """Share of the replies in that text that break the format, as an instruct model's would."""
+    """Share of the replies in the pretraining text that break the format, as those of an instruct model do."""
     carelessness: Fraction
-    """Share of the turns in that text in which a sailor does something aimless."""
+    """Share of the turns in the pretraining text in which the demonstrator does something aimless."""
     practice: NaturalNumber
-    """Further answers to each situation, for reading practice."""
+    """Number of extra replies to each situation, which teach the model to read the prompt (`Task.practice`)."""
     epochs: PositiveInteger
     batch_size: PositiveInteger
     learning_rate: Positive
@@ -80,76 +80,77 @@ class BaseParams(Section):
 
 
 class TextParams(Section):
-    """Text of one task for pretraining: scripted episodes of its game."""
+    """The pretraining text of one task: scripted episodes of its game."""
 
     episodes: PositiveInteger
-    """Scripted episodes that are read."""
+    """Number of scripted episodes."""
     game: SerializeAsAny[Section]
-    """The task's own section: the same, if the base model is to know what it will be trained in."""
+    """The task's `game` section; usually that of the run, so that the base model knows the game it is trained in."""
 
 
 class BaseTextParams(Section):
-    """What is one base model's own: the text that it is pretrained on, and how it sees words."""
+    """Settings of one base model: its pretraining text, its tokens, its attention."""
 
     text: Annotated[dict[str, TextParams], Field(min_length=1)]
-    """What it reads, by task."""
+    """The pretraining text by task."""
     synthetic_share: Fraction
-    """Share of the situations in that text that nobody played, in tasks that can make some up."""
+    """Share of synthetic situations in the text of tasks that can make them."""
     whole_words: bool
-    """Whether every word that the tasks name is a token of its own, on top of `base.vocabulary`."""
+    """Whether each word of `Task.vocabulary` gets its own token, in addition to `base.vocabulary`."""
     attention: Literal["drawn", "copying"]
-    """Where attention begins: drawn at random, or able to copy (`castaway/models/copying.py`)."""
+    """How attention is initialised: at random, or able to copy (`castaway/models/copying.py`)."""
 
 
 class TeacherParams(Section):
-    """Who judges the student's moves while it trains."""
+    """The teacher, which judges the policy's replies during training."""
 
     kind: Literal["rules", "openai"]
-    """The rules of the game alone, or a model behind an OpenAI-compatible server, which the rules keep in bounds."""
+    """`rules`: the rules of the game alone; `openai`: a model on an OpenAI-compatible server, checked by the rules."""
     url: Annotated[str, Field(pattern=r"^https?://\S+/v1$")]
-    """The server. Its key, if it wants one, comes from the environment: CASTAWAY_TEACHER_KEY."""
+    """The URL of the server. Its API key, if it needs one, is read from the environment: CASTAWAY_TEACHER_KEY."""
     model: Annotated[str, Field(min_length=1)]
-    """The name that the server knows the model by."""
+    """The model's name on the server."""
     cascade: bool
-    """Ask the model only about what the rules find fault with."""
+    """Ask the model only about replies that the rules object to."""
     override_legal: bool
-    """Execute the model's action instead of a legal one that it calls invalid."""
+    """Replace a legal action that the model calls invalid with the model's own action."""
     on_outage: Literal["rules", "pause"]
-    """When the server stays away: go on with the verdicts of the rules, marked as theirs, or stop and wait to go on."""
+    """If the server stays unreachable: `rules` continues with the verdicts of the rules, marked as such; `pause` stops
+    the stage, which can be resumed."""
     concurrency: PositiveInteger
-    """Questions that are open at one time."""
+    """Number of questions sent to the server at the same time."""
     attempt_seconds: Positive
-    """How long one try may take."""
+    """Time limit for one attempt to get an answer, in seconds."""
     deadline_seconds: Positive
-    """How long a question may take, with all its tries."""
+    """Time limit for one question with all attempts, in seconds."""
     patience_seconds: Positive
-    """How long nothing but failures is borne before the server counts as down."""
+    """The server counts as down after this many seconds of failures only."""
     answer_tokens: PositiveInteger
-    """The longest answer."""
+    """Largest length of an answer, in tokens."""
 
 
 class DatasetParams(StageSection):
-    """Scripted play: demonstrations, preference pairs, and the split of the task ids."""
+    """The dataset: demonstrations, preference pairs, and the split of the task ids."""
 
     episodes: PositiveInteger
-    """Episodes of ordinary play that demonstrations are drawn from."""
+    """Number of scripted episodes that demonstrations are drawn from."""
     demonstrations: PositiveInteger
-    """Turns kept for SFT."""
+    """Number of turns kept for SFT."""
     pairs: PositiveInteger
-    """Preference pairs for the reward model, training share."""
+    """Number of preference pairs that the reward model is trained on."""
     held_out_pairs: PositiveInteger
-    """Preference pairs from other episodes, for the reward model's report."""
+    """Number of preference pairs from other episodes, which the reward model is evaluated on."""
     plain_share: Fraction
-    """Share of the pairs whose answers bear no reasoning, so that the actions themselves are judged."""
+    """Share of the pairs whose replies have a reasoning without content, so that only the actions differ."""
     alike_share: Fraction
-    """Share of the training pairs whose actions begin with the same word, and differ in the details."""
+    """Share of the training pairs whose actions begin with the same word and differ only in the details."""
     carelessness: Fraction
-    """Share of an ordinary sailor's turns in which it does something aimless."""
+    """Share of the demonstrator's turns in which it does something aimless."""
     synthetic_share: Fraction
-    """Share of the training pairs' situations that nobody played, in tasks that make such situations and pairs."""
+    """Share of synthetic situations in the training pairs, in tasks that make such situations."""
     written: NaturalNumber
-    """Situations that a served teacher (`teacher.kind: openai`) writes, with their answers, in tasks that ask for some;
-    scripted play gives the rest of the demonstrations and pairs."""
+    """Number of situations, with replies, that a served teacher (`teacher.kind: openai`) writes, in tasks that support
+    it; scripted play gives the rest of the demonstrations and pairs."""
 
 
 class SftParams(StageSection):
@@ -171,173 +172,178 @@ class RewardModelParams(StageSection):
 
 
 class ReplayParams(Section):
-    """Failed episodes that are played again, of any task."""
+    """Replay of failed episodes."""
 
     share: Fraction
-    """Share of the draws that are replays."""
+    """Share of the episodes that are replays of failed ones."""
     capacity: PositiveInteger
-    """At most so many failures are kept; the oldest makes room."""
+    """Largest number of failed episodes to keep; the oldest is dropped first."""
     mastery: PositiveInteger
-    """Successes in a row after which an episode is not played again."""
+    """Number of successes in a row after which an episode is no longer replayed."""
 
 
 class SelfPlayParams(Section):
-    """Earlier policies of the student, which play the others in self-play."""
+    """Earlier versions of the policy, which play the opponents in self-play."""
 
     size: PositiveInteger
-    """At most so many are kept; the oldest makes room. The first one is the SFT policy."""
+    """Largest number of versions to keep; the oldest is dropped first. The first one is the SFT policy."""
     interval: PositiveInteger
-    """Steps after which the student's policy of that moment joins them."""
+    """The current policy is added after every so many PPO steps."""
 
 
 class PpoParams(StageSection):
-    """PPO on whole episodes, with a correction-SFT pass now and then."""
+    """PPO on whole episodes, with an SFT pass on corrections at intervals."""
 
     steps: PositiveInteger
-    """Rollout-and-update rounds."""
+    """Number of PPO steps; each is one rollout and one update."""
     episodes_per_step: PositiveInteger
-    """Episodes that are played side by side: to their end, or as far as `turns_per_step` goes."""
+    """Number of episodes played at the same time in a step: to their end, or for `turns_per_step` turns."""
     turns_per_step: PositiveInteger | None
-    """Turns after which a rollout is cut off; its episodes go on in the next one. null plays whole episodes."""
+    """Number of turns in a rollout; unfinished episodes continue in the next one. null: play whole episodes."""
     sampler: Literal["here", "vllm"]
-    """Who draws the replies: the trainer, or a vLLM server that the stage starts beside itself, for models of billions
-    of parameters; with vllm, results are not reproducible to the byte."""
+    """What samples the replies: `here`, the training process; `vllm`, a vLLM server that the stage starts, for models
+    with billions of parameters. With vllm, results are not reproducible to the byte."""
     sampler_gibibytes: PositiveInteger
-    """Memory for the keys and values of a vLLM sampler, which shares its accelerator with the trainer."""
+    """Memory for the KV cache of the vLLM server, in GiB; it shares its accelerator with the training process."""
     lanes: PositiveInteger
-    """Groups of episodes: while the teacher judges one, the policy plays another. 2 pays with a slow teacher."""
+    """Number of groups of episodes: while the teacher judges one group, the policy plays another. 2 helps if the
+    teacher is slow."""
     ahead: bool
-    """Play the next rollout while the last one is learned from, so that the teacher judges all the time; its words are
-    drawn from the weights of one update before."""
+    """Whether to play the next rollout during the update, so that a slow teacher is always busy; its replies are
+    sampled with the weights from before that update."""
     replay: ReplayParams
-    """How failed episodes come back."""
+    """Replay of failed episodes."""
     curriculum: bool
-    """Whether stages follow one another, as their episodes go; else each episode's is drawn by lot."""
+    """Whether curriculum stages follow one another by success rate; otherwise each episode's stage is drawn at
+    random."""
     self_play: SelfPlayParams
-    """Who plays the others where a stage names the opponent `self`."""
+    """The opponents of a curriculum stage that names the opponent `self`."""
     epochs: PositiveInteger
-    """Passes over a round's turns."""
+    """Number of passes over the batch of a step."""
     minibatch_turns: PositiveInteger
     tokens_per_pass: PositiveInteger
-    """Padded tokens that one pass of the model may hold; a minibatch of more is split, and its gradients add up."""
+    """Largest number of tokens, with padding, in one forward pass; a larger minibatch is split, and its gradients are
+    summed."""
     learning_rate: Positive
     value_learning_rate: Positive
     max_gradient_norm: Positive
     clip_range: Positive
     value_clip_range: Positive | None
-    """How far a value may move in one update; null does not clip."""
+    """Largest change of a value estimate in one update; null: no clipping."""
     value_coefficient: NonNegative
     critic_warmup: NaturalNumber
-    """Steps in the beginning in which only the value head learns."""
+    """Number of first steps in which only the value head is trained."""
     entropy_coefficient: NonNegative
     kl_coefficient: NonNegative
-    """Weight of the per-token KL penalty toward the SFT policy."""
+    """Weight of the per-token KL penalty against the SFT policy."""
     kl_in: Literal["reward", "loss"]
-    """Where the penalty goes."""
+    """Whether the KL penalty is part of the reward or of the loss."""
     kl_estimator: Literal["k1", "k3"]
-    """How the KL is estimated; in the loss only k3 has a gradient that means something."""
+    """The estimator of the KL (Schulman 2020); in the loss only k3 has a useful gradient."""
     adaptive_kl: Positive | None
-    """KL in nats per token that the coefficient is steered toward; null leaves it as it is."""
+    """Target KL, in nats per token, for adapting `kl_coefficient`; null: the coefficient is constant."""
     target_kl: Positive | None
-    """KL of an update at which the rest of it is left out; null never does."""
+    """The rest of an update is skipped once its KL, in nats per token, exceeds 1.5 times this; null: never."""
     advantages: str
-    """How advantages are estimated: a name in `castaway/rl/advantages.py`."""
+    """The advantage estimator: a name in `castaway/rl/advantages.py`."""
     gamma_turn: Fraction
     lambda_turn: Fraction
     gamma_token: Fraction
     lambda_token: Fraction
     normalise_by: Literal["batch", "role"]
-    """Whether advantages are set to mean 0 and deviation 1 over the whole batch or within each role."""
+    """Whether advantages get mean 0 and standard deviation 1 over the whole batch or within each role."""
     temperature: Positive
     max_new_tokens: PositiveInteger
     importance_cap: Positive | None
-    """Largest weight of a token that another engine drew; null trusts the sampler's log-probabilities."""
+    """Upper limit of the importance weight of a token that another engine (vLLM) sampled; null: use the sampler's
+    log-probabilities as they are."""
     reward_scale: Positive
-    """The environment's rewards are multiplied by this before anything else."""
+    """Factor for the environment's rewards, applied before all others."""
     penalty_weight: NonNegative
-    """Weight of the teacher's process penalty."""
+    """Weight of the teacher's penalty for each reply."""
     reward_model_weight: NonNegative
     sft_interval: PositiveInteger
-    """An SFT pass on fresh corrections is made every so many steps."""
+    """Number of steps between SFT passes on new corrections."""
     sft_minimum: PositiveInteger
-    """... if at least this many corrections are waiting."""
+    """Smallest number of new corrections for such a pass; with fewer it is left out."""
     sft_learning_rate: Positive
     checkpoint_interval: PositiveInteger
     processes: PositiveInteger
-    """How many processes train together, each on its share of the episodes; on GPUs, one for each."""
+    """Number of processes that train together, each on its share of the episodes; on GPUs one per GPU."""
     lora: LoraParams
 
     @model_validator(mode="after")
     def _estimator(self) -> PpoParams:
         if self.kl_in == "loss" and self.kl_estimator == "k1":
             raise ValueError(
-                "kl_estimator is 'k1', expected 'k3' where kl_in is 'loss': the gradient of k1 means nothing"
+                "kl_estimator is 'k1', expected 'k3' if kl_in is 'loss': the gradient of k1 is useless there"
             )
         if self.sampler == "vllm" and self.importance_cap is None:
-            raise ValueError("importance_cap is null, expected a number where sampler is vllm, such as 2.0")
+            raise ValueError("importance_cap is null, expected a number if sampler is vllm, such as 2.0")
         if self.sampler == "vllm" and self.turns_per_step is not None:
-            raise ValueError(f"turns_per_step is {self.turns_per_step}, expected null where sampler is vllm")
+            raise ValueError(f"turns_per_step is {self.turns_per_step}, expected null if sampler is vllm")
         if self.sampler == "vllm" and self.processes > 1:
-            raise ValueError(f"processes is {self.processes}, expected 1 where sampler is vllm")
+            raise ValueError(f"processes is {self.processes}, expected 1 if sampler is vllm")
         return self
 
 
 class CorrectionSftParams(StageSection):
-    """SFT on what the student got wrong during PPO."""
+    """SFT on the corrections of the policy's invalid replies during PPO."""
 
     epochs: Positive
     batch_size: PositiveInteger
     learning_rate: NonNegative
     limit: PositiveInteger
-    """At most so many of the newest corrections are used."""
+    """Largest number of corrections to use; the newest are taken."""
 
 
 class EvaluateParams(StageSection):
-    """Play on held-out ids, without a teacher."""
+    """Evaluation on held-out ids, without a teacher."""
 
     episodes: PositiveInteger
     further_episodes: PositiveInteger
-    """Episodes of each seat beside the task's main one."""
+    """Number of episodes in each seat other than the main one."""
     temperature: Positive
     best_of: PositiveInteger
-    """Replies of which the reward model chooses one, in a second evaluation of each policy; 1 leaves it out."""
+    """Number of replies from which the reward model selects one, in a second evaluation of each policy; 1: no second
+    evaluation."""
     replays: NaturalNumber
-    """Whole episodes saved per policy."""
+    """Number of whole episodes saved per policy."""
 
 
 class MergeParams(StageSection):
-    """The final weights as plain transformers files."""
+    """The export of the final weights, with the adapter merged, in the format of transformers."""
 
     dtype: Literal["float32", "bfloat16"]
     tolerance: Positive
-    """Largest allowed difference of the logits before and after merging."""
+    """Largest allowed absolute difference between the logits before and after merging."""
 
 
 class RunParams(Section):
-    """A run of a task: which task, from which base model, its game, and what it sets differently."""
+    """A run: its task, its base model, its game, and the settings that it overrides."""
 
     task: str
-    """The task's name, as its entry point has it."""
+    """The name of the task's entry point."""
     base: str
-    """The base model that the run starts from, one of `bases`."""
+    """The base model that the run starts from; one of `bases`."""
     game: SerializeAsAny[Section]
-    """The task's own section."""
+    """The settings of the game; each task has its own model."""
     overrides: dict[str, dict[str, Any]]
-    """Keys of stages' sections that this run sets differently; in the file they stand beside `game`, by stage."""
+    """Section name to the keys that this run overrides; in `params.yaml` these sections stand next to `game`."""
 
 
 class Params(Section):
     """The whole of `params.yaml`."""
 
     tasks: Annotated[dict[Name, RunParams], Field(min_length=1)]
-    """The runs that `dvc repro` builds, by name; several may be of one task."""
+    """The runs that `dvc repro` builds, by name; a task can have several."""
     seed: NaturalNumber
     device: Literal["cpu", "cuda", "mi300x"]
-    """The kind of device that the GPU stages are pinned to."""
+    """The device that the GPU stages run on."""
     threads: PositiveInteger
-    """Torch threads; results are reproducible to the byte for a given number."""
+    """Number of PyTorch threads; results are reproducible to the byte only for the same number."""
     bases: Annotated[dict[Name, BaseTextParams], Field(min_length=1)]
-    """The base models by name."""
+    """The base models, by name."""
     base: BaseParams
     teacher: TeacherParams
     dataset: DatasetParams
@@ -354,19 +360,21 @@ class Params(Section):
             if run.base not in self.bases:
                 raise ValueError(f"tasks.{name}.base is {run.base!r}, expected one of bases: {', '.join(self.bases)}")
             if name in self.bases:
-                raise ValueError(f"tasks.{name} has the name of a base model, expected another: both are folders")
+                raise ValueError(
+                    f"tasks.{name} has the name of a base model, expected another: both are folders in data/"
+                )
         return self
 
     def for_run(self, name: str) -> Params:
-        """The parameters with what a run sets differently in its place; the same where there is no such run."""
+        """The parameters with the overrides of a run applied; unchanged if there is no such run."""
         run = self.tasks.get(name)
         changed = run.overrides if run else {}
         return self.model_copy(update={section: self._changed(section, keys) for section, keys in changed.items()})
 
     def _changed(self, section: str, keys: Mapping[str, Any]) -> Section:
-        """A stage's section with other values for some keys; a key that is a section itself is replaced as a whole."""
-        shipped: Section = getattr(self, section)
-        return type(shipped).model_validate({**shipped.model_dump(), **keys})
+        """A stage's section with some keys replaced; a key that is itself a section is replaced as a whole."""
+        common: Section = getattr(self, section)
+        return type(common).model_validate({**common.model_dump(), **keys})
 
 
 STAGE_SECTIONS = tuple(
@@ -374,7 +382,7 @@ STAGE_SECTIONS = tuple(
     for name, field in Params.model_fields.items()
     if isinstance(field.annotation, type) and issubclass(field.annotation, StageSection)
 )
-"""The sections of which a run may set keys differently."""
+"""The sections with keys that a run can override."""
 
 
 def load_params(path: Path, game_model: GameModel) -> Params:
@@ -382,10 +390,10 @@ def load_params(path: Path, game_model: GameModel) -> Params:
 
     Args:
         path: the file.
-        game_model: gives the model of a task's own section, see `castaway.tasks.registry`.
+        game_model: returns the model of a task's `game` section; see `castaway.tasks.registry`.
 
     Raises:
-        CastawayError: with one line that names the file and, where there is one, the key and its value.
+        CastawayError: one line that names the file and, if it is about a key, the key and its value.
     """
     content = read_yaml(path)
     if content is None:
@@ -394,6 +402,7 @@ def load_params(path: Path, game_model: GameModel) -> Params:
         raise CastawayError(f"{path.name} holds a {type(content).__name__}, expected a mapping of sections")
     try:
         params = _validated(Params, _with_games(content, game_model), ())
+        # Overrides are checked with the section that they change, so that rules between keys hold for the run as well.
         for name, run in params.tasks.items():
             for section, keys in run.overrides.items():
                 model = type(getattr(params, section))
@@ -404,7 +413,7 @@ def load_params(path: Path, game_model: GameModel) -> Params:
 
 
 def _with_games(content: Mapping[str, Any], game_model: GameModel) -> dict[str, Any]:
-    """The content with every game checked by its task's own model, and what a run sets differently in one mapping."""
+    """The content with each `game` checked by its task's model, and each run's overrides collected in one mapping."""
     checked = dict(content)
     if isinstance(runs := content.get("tasks"), dict):
         checked["tasks"] = {name: _run(run, game_model, ("tasks", name)) for name, run in runs.items()}
@@ -429,7 +438,7 @@ def _base(base: Any, game_model: GameModel, place: Location) -> Any:
 
 
 def _with_game(block: Any, task: Any, game_model: GameModel, place: Location) -> Any:
-    """A block whose `game` is read by the model of its task."""
+    """A block with its `game` replaced by the task's model; a malformed block is left for pydantic to report."""
     if not (isinstance(block, dict) and isinstance(task, str) and "game" in block):
         return block
     try:

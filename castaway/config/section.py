@@ -1,4 +1,4 @@
-"""What a section of `params.yaml` is made of: a frozen, strict model, and the kinds of numbers in it."""
+"""The base classes of the sections of `params.yaml`, and the number types that they use."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 
 
 class Section(BaseModel):
-    """A section of `params.yaml`: immutable, and strict about unknown keys and types."""
+    """A section of `params.yaml`: immutable; unknown keys and wrong types are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class StageSection(Section):
-    """A section that drives the stage of its name; a run of a task may set keys of it differently."""
+    """The settings of the pipeline stage with the same name; a run can override its keys."""

@@ -1,4 +1,4 @@
-"""Reading YAML, with mistakes told in one line."""
+"""Reads YAML files; any error is reported in one line."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from castaway.errors import CastawayError
 
 
 def read_yaml(path: Path) -> Any:
-    """What a file of YAML 1.2 holds, where 1e-4 is a number and `no` a text; a key given twice is a mistake.
+    """The content of a YAML 1.2 file: `1e-4` is a number, `no` is a text, and a duplicate key is an error.
 
     Raises:
-        CastawayError: it cannot be read; the line says where and why.
+        CastawayError: the file cannot be read or is not valid YAML; the message says where and why.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -35,11 +35,11 @@ def read_yaml(path: Path) -> Any:
 
 
 def _where(error: Exception, text: str) -> str:
-    """The line that a parser stumbled over; for a bracket or quote that is never closed, the line that opened it."""
+    """The line at which the parser failed; for a bracket or quote that is never closed, the line that opened it."""
     mark = getattr(error, "problem_mark", None)
     if any(word in str(getattr(error, "context", "")) for word in ("flow", "quoted")):
         mark = getattr(error, "context_mark", None) or mark
-    position = getattr(error, "position", None)  # of a character that YAML does not allow
+    position = getattr(error, "position", None)  # set when the error is a character that YAML does not allow
     if mark is None and position is None:
         return ""
     number: int = text.count("\n", 0, position) if mark is None else mark.line

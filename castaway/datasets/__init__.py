@@ -1,1 +1,1 @@
-"""Data that is made: scripted play, text for pretraining, saved episodes."""
+"""Generated data: scripted play, pretraining text, saved episodes."""

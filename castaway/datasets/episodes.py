@@ -1,4 +1,7 @@
-"""A saved episode as `evaluate` leaves it: JSON lines, a head, then the moments with what was said in each."""
+"""Reads and writes the episodes that `evaluate` saves.
+
+The format is JSON lines: a header, then one line for each turn with the replies in it.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +17,15 @@ Row = Mapping[str, Any]
 
 
 def read_episode(path: Path) -> list[Row]:
-    """The rows of a saved episode.
+    """The rows of a saved episode: the header, then the turns.
 
     Raises:
-        CastawayError: the file is not a saved episode; the line says where.
+        CastawayError: the file is not a saved episode; the message names the first wrong line.
     """
     try:
         lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise CastawayError(f"{path} cannot be read: {reason}") from None
     rows: list[Row] = []
     for number, line in enumerate(lines, start=1):
@@ -30,6 +33,7 @@ def read_episode(path: Path) -> list[Row]:
             row = json.loads(line)
         except ValueError:
             row = None
+        # The header has the key `task_id`, each turn the key `said` with its replies.
         if not isinstance(row, dict) or ("said" if number > 1 else "task_id") not in row:
             raise CastawayError(f"{path} is not a saved episode: line {number} holds {line[:40]!r}")
         rows.append(row)
@@ -37,13 +41,13 @@ def read_episode(path: Path) -> list[Row]:
 
 
 def write_episode(path: Path, task_id: int, seat: str, outcome: Outcome, moments: Sequence[Row]) -> None:
-    """Save a whole episode as `read_episode` reads it.
+    """Save a whole episode in the format that `read_episode` reads.
 
     Raises:
         CastawayError: the file cannot be written.
     """
-    head = {"task_id": task_id, "seat": seat, "success": outcome.success, "ending": outcome.ending}
-    lines = [json.dumps(row, sort_keys=True, ensure_ascii=False) for row in [head, *moments]]
+    header = {"task_id": task_id, "seat": seat, "success": outcome.success, "ending": outcome.ending}
+    lines = [json.dumps(row, sort_keys=True, ensure_ascii=False) for row in [header, *moments]]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("".join(f"{line}\n" for line in lines), "utf-8")

@@ -1,4 +1,4 @@
-"""Dataclasses as JSON lines: one row a line, keys in alphabetical order, so that equal rows give equal bytes."""
+"""Dataclasses as JSON lines: one object per line, keys in alphabetical order, so that equal rows give equal bytes."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Item = TypeVar("Item")
 
 
 def write_rows(path: Path, rows: Iterable[Any]) -> None:
-    """Write dataclasses."""
+    """Write dataclass instances, one per line."""
     lines = [json.dumps(asdict(row), sort_keys=True, ensure_ascii=False) for row in rows]
     path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
 
 
 def read_rows(path: Path, make: Callable[..., Item]) -> list[Item]:
-    """Read what `write_rows` wrote of dataclasses that have the field `messages`, a tuple, among others."""
-    # Not `splitlines`, which also breaks at characters that JSON leaves as they are, such as U+2028.
+    """Read rows that `write_rows` wrote; `make` is their dataclass, which must have a tuple field `messages`."""
+    # Not `splitlines`, which also breaks at characters that JSON does not escape here, such as U+2028.
     rows = [json.loads(line) for line in path.read_text("utf-8").split("\n") if line]
     return [make(**{**row, "messages": tuple(row["messages"])}) for row in rows]

@@ -1,4 +1,4 @@
-"""Text of scripted play, for pretraining the tiny base models."""
+"""Pretraining text for the tiny base models, from scripted play."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from castaway.tasks.task import Task
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A situation and answers to it, the first of which is what the player of the text does."""
+    """A situation with one or more replies; the first is the demonstrator's."""
 
     messages: tuple[Message, ...]
     answers: tuple[str, ...]
 
 
 def scripted_documents(params: BaseParams, text: BaseTextParams, seed: int) -> list[Document]:
-    """Whole scripted episodes of the text's tasks, a share of whose answers break the format."""
+    """The turns of scripted episodes of all tasks in `text`; some of the replies (`params.slips`) break the format."""
     return [
         document
         for name, own in text.text.items()
@@ -31,7 +31,7 @@ def scripted_documents(params: BaseParams, text: BaseTextParams, seed: int) -> l
 
 
 def task_words(text: BaseTextParams) -> list[str]:
-    """The words that the text's tasks name, each once."""
+    """The vocabulary of all tasks in `text`, sorted and without duplicates."""
     tasks = [load_task(name, own.game) for name, own in text.text.items()]
     return sorted({word for task in tasks for word in task.vocabulary()})
 
@@ -39,9 +39,9 @@ def task_words(text: BaseTextParams) -> list[str]:
 def _documents(
     params: BaseParams, synthetic_share: float, task: Task[Any], episodes: int, seed: int
 ) -> Iterator[Document]:
-    """The turns of scripted episodes; a share of the situations is synthetic, where the task makes some."""
+    """The turns of scripted episodes; a share of the situations is synthetic if the task makes such."""
     environment = task.make()
-    # Below those that the dataset stage plays.
+    # These ids are below those of the dataset stage, so pretraining never sees an episode of the dataset.
     for task_id in ids_in_a_row(task.training_ids(), block_of(seed), episodes):
         random = Random(task_id)
         environment.reset(task_id, task.scripted_seat)
@@ -51,13 +51,14 @@ def _documents(
             for prompt in environment.prompts():
                 reply = play(prompt)
                 actions[prompt.agent] = reply.action
+                # A synthetic situation replaces only the text: the episode goes on with the action in the real one.
                 shown: Prompt = prompt
                 if task.makes_synthetic and random.random() < synthetic_share:
                     shown = task.synthetic(environment, prompt, random)
                     reply = play(shown)
-                answers = [reply, *task.practice(shown.observation, random, params.practice)]
+                replies = [reply, *task.practice(shown.observation, random, params.practice)]
                 texts = [
-                    task.slip(answer, random) if random.random() < params.slips else str(answer) for answer in answers
+                    task.slip(answer, random) if random.random() < params.slips else str(answer) for answer in replies
                 ]
                 yield Document(shown.messages, tuple(texts))
             environment.step(actions)

@@ -1,4 +1,4 @@
-"""Datasets from scripted play: demonstrations by ordinary players, and balanced preference pairs."""
+"""Datasets from scripted play: demonstrations and balanced preference pairs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from castaway.tasks.reply import Reply
 
 @dataclass(frozen=True, slots=True)
 class Demonstration:
-    """A situation and what an ordinary player answered."""
+    """A situation and the demonstrator's reply."""
 
     messages: tuple[Message, ...]
     reply: str
@@ -23,7 +23,7 @@ class Demonstration:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A situation, an answer that suits it, and one that suits another situation."""
+    """A preference pair: a situation, a reply that suits it, and a worse one."""
 
     messages: tuple[Message, ...]
     chosen: str
@@ -36,7 +36,7 @@ def play_scripted(
     task_ids: Iterable[int],
     make_player: Callable[[Random], Callable[[Prompt], Reply]],
 ) -> list[tuple[Prompt, Reply]]:
-    """Every turn of whole episodes in which one scripted player plays all agents of a seat."""
+    """All turns of whole episodes in which one scripted player plays every agent of a seat."""
     turns = []
     for task_id in task_ids:
         environment.reset(task_id, seat)
@@ -56,39 +56,40 @@ def balanced_pairs(
     plain_reasoning: str,
     alike_share: float = 0.0,
 ) -> list[Pair]:
-    """Pairs of which no answer is better in itself.
+    """Preference pairs in which no reply is better on its own, without its situation.
 
-    Two situations with different right actions give two pairs, in each of which the other's answer is the wrong one. So
-    every answer stands as often among the chosen as among the rejected, and only who reads the situation can tell.
+    Two situations with different right actions give two pairs: in each, the other situation's reply is the rejected
+    one. So every reply is chosen as often as it is rejected, and a reward model has to read the situation.
 
     Args:
-        situations: prompts with their right answers.
-        count: how many pairs; an odd one is rounded down.
+        situations: prompts with their right replies.
+        count: number of pairs; an odd number is rounded down.
         random: draws the situations.
-        plain_share: share of the pairs in which both answers bear the same, empty reasoning, so that the actions
-            themselves are judged as well.
+        plain_share: share of the pairs in which both replies have the same reasoning without content, so that only
+            the actions differ.
         plain_reasoning: that reasoning.
-        alike_share: share of the pairs whose actions begin with the same word, MOVE EAST and MOVE WEST, where there
-            are such; only the details of the situation tell them apart.
+        alike_share: share of the pairs whose actions begin with the same word, such as MOVE EAST and MOVE WEST, if
+            there are any; these differ only in the details of the situation.
 
     Raises:
-        ValueError: within every role all situations have the same right action.
+        ValueError: no role has situations with different right actions.
     """
     actions = {(prompt.role, reply.action) for prompt, reply in situations}
     if len(actions) == len({role for role, _ in actions}):
         raise ValueError("balanced pairs need situations of one role with at least two different right actions")
-    kin: dict[tuple[str, str], list[tuple[Prompt, Reply]]] = {}
+    by_verb: dict[tuple[str, str], list[tuple[Prompt, Reply]]] = {}
     for prompt, reply in situations:
-        kin.setdefault((prompt.role, reply.action.split(" ", 1)[0]), []).append((prompt, reply))
-    kin = {key: found for key, found in kin.items() if len({reply.action for _, reply in found}) > 1}
-    alike = [(one, key) for key, found in kin.items() for one in found]
+        by_verb.setdefault((prompt.role, reply.action.split(" ", 1)[0]), []).append((prompt, reply))
+    by_verb = {key: found for key, found in by_verb.items() if len({reply.action for _, reply in found}) > 1}
+    alike = [(one, key) for key, found in by_verb.items() for one in found]
     pairs: list[Pair] = []
     while len(pairs) < count - 1:
         if alike and random.random() < alike_share:
             (one, right), key = random.choice(alike)
-            other, wrong = random.choice(kin[key])
+            other, wrong = random.choice(by_verb[key])
         else:
             (one, right), (other, wrong) = random.choice(situations), random.choice(situations)
+        # Across roles the reply could be recognised as wrong by an action that only the other role has.
         if right.action == wrong.action or one.role != other.role:
             continue
         if random.random() < plain_share:
@@ -98,10 +99,10 @@ def balanced_pairs(
 
 
 def read_demonstrations(path: Path) -> list[Demonstration]:
-    """Read demonstrations."""
+    """Read demonstrations from a JSON lines file."""
     return read_rows(path, Demonstration)
 
 
 def read_pairs(path: Path) -> list[Pair]:
-    """Read pairs."""
+    """Read preference pairs from a JSON lines file."""
     return read_rows(path, Pair)

@@ -1,1 +1,1 @@
-"""Text environments: the contract (`base`), a checker for it (`checker`), and one package a task."""
+"""The text environments of the project, one package for each task; `castaway.tasks` holds their contract."""

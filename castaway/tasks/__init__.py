@@ -1,4 +1,4 @@
-"""The contracts: of a task, of its text environment, and of a reply; the registry and the checker."""
+"""The contracts of a task, of a text environment and of a reply, with the task registry and the contract checker."""
 
 from castaway.tasks.choice import ChoiceRules
 from castaway.tasks.task import Task

@@ -1,9 +1,9 @@
-"""A test of any `TextEnvironment` against the contract in `castaway.tasks.environment`.
+"""Tests any `TextEnvironment` against the contract in `castaway.tasks.environment`.
 
     check_environment(lambda: MyEnvironment(), task_ids=range(3))
 
-It plays whole episodes of every seat: with random legal actions, twice over, and with nothing but idleness and
-nonsense. The first clause of the contract that does not hold is named in one sentence.
+It plays whole episodes in every seat: with random legal actions, with the same actions again, and with nothing but
+idle, missing or illegal actions. It stops at the first broken rule of the contract and names it in one sentence.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from castaway.errors import CastawayError
 from castaway.tasks.environment import HELD_OUT_START, Outcome, Prompt, Refusal, Severity, TextEnvironment
 
 STEP_LIMIT = 20_000
-"""An episode that is longer counts as one that never ends."""
+"""An episode of more steps counts as one that never ends."""
 CLOSE_LOOK = 5
-"""So many first turns of an episode are looked at closely, then every `CLOSE_LOOK_EVERY`th."""
+"""Number of turns at the start of an episode in which the rules are tested."""
 CLOSE_LOOK_EVERY = 40
+"""After those turns the rules are tested in every 40th turn: testing each one would take far too long."""
 NONSENSE = ("", " ", "\n", "no such action", "\x00\u2028\U0001f3dd", "a" * 2000, "**WAIT**", "1 2 3", "{}", "'; --")
-"""Texts that `repair` must make something of."""
+"""Texts that `repair` must turn into a legal action."""
 
 Make = Callable[[], TextEnvironment]
 Choose = Callable[[TextEnvironment, Sequence[Prompt]], dict[str, str]]
@@ -35,11 +36,11 @@ def check_environment(make: Make, task_ids: Iterable[int] = range(3)) -> None:
     """Play episodes of `task_ids`, and of the first held-out id, against the contract.
 
     Args:
-        make: makes a new environment, each time the same.
+        make: makes a new environment; each one must behave in the same way.
         task_ids: training ids to play.
 
     Raises:
-        CastawayError: the first clause that does not hold.
+        CastawayError: a rule of the contract is broken; the message says which.
     """
     environment, chosen = make(), list(dict.fromkeys([*task_ids, HELD_OUT_START]))
     _check_names(environment)
@@ -59,12 +60,12 @@ def _demand(holds: bool, sentence: str) -> None:
         raise CastawayError(f"the environment breaks its contract: {sentence}")
 
 
-# An episode, and what is looked at in each of its turns --------------------------------------------------------------
+# One episode, and the checks in each of its turns ---------------------------------------------------------------------
 
 
 @dataclass(slots=True)
-class _Played:
-    """An episode as it went: what was typed, and what the environment said to it, as text."""
+class _Recording:
+    """A played episode: the typed actions, and after each step all that the environment returned, as text."""
 
     actions: list[dict[str, str]] = field(default_factory=list)
     moments: list[str] = field(default_factory=list)
@@ -72,8 +73,12 @@ class _Played:
 
 def _play(
     environment: TextEnvironment, task_id: int, seat: str, choose: Choose, where: str, close: bool = False
-) -> _Played:
-    played = _Played()
+) -> _Recording:
+    """Play an episode to its end, check every turn, and return the recording.
+
+    With `close`, the rules are tested as well, and that `step` does not change what was returned earlier.
+    """
+    played = _Recording()
     environment.reset(task_id, seat)
     rewards: Mapping[str, float] = {}
     while not environment.done:
@@ -92,29 +97,30 @@ def _play(
         if close:
             again = _without_rewards(_moment(snapshot, prompts, {}, where))
             kept = again == _without_rewards(played.moments[-1])
-            _demand(kept, f"step changes a snapshot or prompt of earlier in {where}")
+            _demand(kept, f"step changes an earlier snapshot or prompt in {where}")
     played.moments.append(_moment(environment.snapshot(), environment.prompts(), rewards, where))
     return played
 
 
 def _moment(snapshot: Any, prompts: Sequence[Prompt], rewards: Mapping[str, float], where: str) -> str:
-    """All that an environment lets see of a moment, as one text: first the truth, then the prompts, then the pay."""
+    """All that an environment returns in one turn, as one text of three lines: snapshot, prompts, rewards."""
     try:
-        truth = json.dumps(snapshot, allow_nan=False)
+        state = json.dumps(snapshot, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise CastawayError(
-            f"the environment breaks its contract: the snapshot in {where} is no JSON: {error}"
+            f"the environment breaks its contract: the snapshot in {where} is not JSON: {error}"
         ) from None
-    spoken = json.dumps([(prompt.agent, prompt.role, prompt.messages) for prompt in prompts])
-    return "\n".join([truth, spoken, json.dumps(dict(rewards))])
+    shown = json.dumps([(prompt.agent, prompt.role, prompt.messages) for prompt in prompts])
+    return "\n".join([state, shown, json.dumps(dict(rewards))])
 
 
 def _without_rewards(moment: str) -> str:
+    """A moment without its last line; `json.dumps` writes no line breaks."""
     return moment.rsplit("\n", 1)[0]
 
 
 def _check_prompts(environment: TextEnvironment, prompts: Sequence[Prompt], where: str) -> None:
-    _demand(bool(prompts), f"nobody is prompted though {where} is not done")
+    _demand(bool(prompts), f"there is no prompt though {where} is not done")
     agents = [prompt.agent for prompt in prompts]
     _demand(set(agents) <= set(environment.agents), f"{where} prompts an agent that is not in `agents`")
     _demand(len(set(agents)) == len(agents), f"{where} prompts an agent twice in one turn")
@@ -130,37 +136,42 @@ def _check_prompts(environment: TextEnvironment, prompts: Sequence[Prompt], wher
 
 
 def _look_closely(environment: TextEnvironment, prompts: Sequence[Prompt], turn: int, where: str) -> None:
-    """What the rules say of this turn."""
+    """Test the rules of the environment on the prompts of this turn."""
     rules = environment.rules
-    told = [(prompt.agent, prompt.messages) for prompt in prompts]
-    _demand(told == [(p.agent, p.messages) for p in environment.prompts()], f"prompts() asked twice differs in {where}")
+    first = [(prompt.agent, prompt.messages) for prompt in prompts]
+    _demand(
+        first == [(p.agent, p.messages) for p in environment.prompts()], f"two calls of prompts() differ in {where}"
+    )
     for prompt in prompts:
         seen = prompt.observation
         _demand(rules.refusal(seen, environment.idle) is None, f"the idle action is refused in {where}")
         legal = rules.legal_actions(seen)
         _demand(bool(legal), f"legal_actions is empty in {where}")
-        _demand(legal == rules.legal_actions(seen), f"legal_actions asked twice differs in {where}")
+        _demand(legal == rules.legal_actions(seen), f"two calls of legal_actions differ in {where}")
         for action in legal:
             _demand(rules.refusal(seen, action) is None, f"the legal action {action!r} is refused in {where}")
-            _demand(isinstance(rules.blunder(seen, action), str), f"blunder says no text about {action!r} in {where}")
+            _demand(isinstance(rules.blunder(seen, action), str), f"blunder returns no text for {action!r} in {where}")
             reason = rules.reason(seen, action)
-            _demand(bool(reason.strip()) and "\n" not in reason, f"reason gives no line for {action!r} in {where}")
+            _demand(
+                bool(reason.strip()) and "\n" not in reason, f"reason returns no line of text for {action!r} in {where}"
+            )
         for text in [*NONSENSE, *legal[:2], _garbled(legal[-1], turn)]:
             fixed = rules.repair(seen, text)
             _demand(
-                rules.refusal(seen, fixed) is None, f"repair makes the illegal {fixed!r} of {text[:40]!r} in {where}"
+                rules.refusal(seen, fixed) is None, f"repair turns {text[:40]!r} into the illegal {fixed!r} in {where}"
             )
         refusal = rules.refusal(seen, "no such action")  # may be legal where any text is an answer
         if refusal is not None:
             said = isinstance(refusal, Refusal) and bool(refusal.sentence.strip()) and "\n" not in refusal.sentence
             _demand(said, f"a refusal in {where} is not one sentence")
             _demand(
-                refusal.severity in get_args(Severity), f"a refusal in {where} is {refusal.severity!r}, no severity"
+                refusal.severity in get_args(Severity),
+                f"a refusal in {where} has the severity {refusal.severity!r}, which does not exist",
             )
 
 
 def _check_rewards(environment: TextEnvironment, rewards: Mapping[str, float], where: str) -> None:
-    _demand(set(rewards) == set(environment.agents), f"step does not say what every agent is paid in {where}")
+    _demand(set(rewards) == set(environment.agents), f"step does not return a reward for every agent in {where}")
     finite = all(isinstance(paid, int | float) and math.isfinite(paid) for paid in rewards.values())
     _demand(finite, f"a reward of {where} is not a finite number")
 
@@ -176,7 +187,7 @@ def _check_names(environment: TextEnvironment) -> None:
         value = getattr(environment, name, None)
         texts = isinstance(value, tuple) and all(isinstance(text, str) and text for text in value)
         _demand(texts and bool(value), f"`{name}` is not a tuple of texts")
-        _demand(len(set(value or ())) == len(value or ()), f"`{name}` names something twice")
+        _demand(len(set(value or ())) == len(value or ()), f"`{name}` holds a name twice")
 
 
 def _check_reset(environment: TextEnvironment) -> None:
@@ -189,7 +200,7 @@ def _check_reset(environment: TextEnvironment) -> None:
 
 
 def _check_end(environment: TextEnvironment, where: str) -> None:
-    _demand(environment.prompts() == (), f"somebody is prompted though {where} is done")
+    _demand(environment.prompts() == (), f"there is a prompt though {where} is done")
     outcome: Any = environment.outcome()
     known = isinstance(outcome, Outcome) and isinstance(outcome.success, bool) and bool(outcome.ending)
     _demand(known, f"outcome does not say how {where} ended")
@@ -203,11 +214,12 @@ def _check_end(environment: TextEnvironment, where: str) -> None:
 
 
 def _check_same(
-    used: TextEnvironment, other: TextEnvironment, played: _Played, task_id: int, seat: str, where: str
+    used: TextEnvironment, other: TextEnvironment, played: _Recording, task_id: int, seat: str, where: str
 ) -> None:
-    """The same typed actions again, on the used instance and on another, which has played something else before."""
+    """Play the same typed actions again: on the same instance, and on another one that has played another episode."""
     for environment, which in ((used, "after reset"), (other, "on another instance")):
         if environment is other:
+            # A turn of another episode first: an environment that keeps state beyond `reset` is found out.
             environment.reset(task_id + 1, seat)
             environment.step({})
         again = _play(environment, task_id, seat, _recorded(played.actions), where)
@@ -215,14 +227,14 @@ def _check_same(
 
 
 def _check_idleness(environment: TextEnvironment, task_id: int, seat: str) -> None:
-    """What is missing and what is not legal count as the idle action."""
+    """A missing or illegal action must have the same effect as the idle action."""
     where = f"episode {task_id} of seat {seat!r}"
     idle = environment.idle
     still = _play(environment, task_id, seat, lambda e, prompts: {p.agent: idle for p in prompts}, f"an idle {where}")
     missing = _play(environment, task_id, seat, lambda e, prompts: {}, where)
     _demand(missing.moments == still.moments, f"a missing action does not count as idle in {where}")
     wrong = _play(environment, task_id, seat, _nonsense(task_id), where)
-    _demand(wrong.moments == still.moments, f"what is not legal does not count as idle in {where}")
+    _demand(wrong.moments == still.moments, f"an illegal action does not count as idle in {where}")
 
 
 # Players -------------------------------------------------------------------------------------------------------------
@@ -236,13 +248,13 @@ def _random_legal(seed: int) -> Choose:
 
 
 def _recorded(actions: Sequence[dict[str, str]]) -> Choose:
-    """Plays a record; when the episode goes on beyond it, idleness."""
-    waiting = iter(actions)
-    return lambda environment, prompts: next(waiting, {})
+    """Repeats recorded actions; if the episode goes on after the last one, no actions."""
+    remaining = iter(actions)
+    return lambda environment, prompts: next(remaining, {})
 
 
 def _nonsense(seed: int) -> Choose:
-    """Illegal texts, near misses among them."""
+    """Illegal texts, some of them very close to a legal action."""
     random = Random(seed)
 
     def choose(environment: TextEnvironment, prompts: Sequence[Prompt]) -> dict[str, str]:
@@ -251,6 +263,7 @@ def _nonsense(seed: int) -> Choose:
             rules = environment.rules
             near = _garbled(random.choice(rules.legal_actions(prompt.observation)), random.randrange(4))
             texts = [near, random.choice(NONSENSE), "no such action"]
+            # In an environment that accepts any text all of these may be legal; idle then leaves the comparison valid.
             chosen[prompt.agent] = next(
                 (text for text in texts if rules.refusal(prompt.observation, text)), environment.idle
             )
@@ -260,5 +273,5 @@ def _nonsense(seed: int) -> Choose:
 
 
 def _garbled(action: str, how: int) -> str:
-    """A legal action with one thing wrong with it."""
+    """A legal action with one small change; `how` selects which of four."""
     return (action.lower(), f"{action} ", action[1:], f"{action}!")[how % 4]

@@ -6,33 +6,33 @@ evaluation) can use your game. `castaway.tasks.checker.check_environment` tests 
 **An episode.** `reset(task_id)` starts a deterministic episode: the same id, seat and typed actions give the same
 prompts and rewards, byte for byte, on every machine. Then, until `done`:
 
-1. `prompts()` names the agents that must act now, at least one, and gives each its chat messages. Several agents may
-   act at once; they do not see each other's answers of the turn.
-2. Somebody (a policy, a teacher, a person) decides on a *typed action* for each of them: a string in exactly the
-   form that the rules define. `Rules.refusal(observation, action)` says whether it is legal.
-3. `step(actions)` executes them. What is missing or not legal counts as the environment's `idle` action. It returns
-   what *every* agent was paid since the last step, whether or not it was prompted: an agent without a turn can still
-   earn or lose.
+1. `prompts()` returns a prompt, with chat messages, for each agent that must act now; there is at least one. Several
+   agents may act at once; they do not see each other's replies of the same turn.
+2. The caller (a policy, a teacher, a person) chooses a *typed action* for each of them: a string in exactly the form
+   that the rules define. `Rules.refusal(observation, action)` returns why it is not legal, or None if it is.
+3. `step(actions)` executes them. A missing or illegal action is replaced by the environment's `idle` action. `step`
+   returns the reward of *every* agent since the last step, whether or not it was prompted: an agent without a turn can
+   still gain or lose.
 
-Every episode ends, even one in which nobody does anything but idle. After `done` nobody is prompted and `step` raises
-ValueError.
+Every episode ends, even if all agents stay idle. After `done` there are no prompts, and `step` raises ValueError.
 
-**Sealed.** A prompt's messages are a function of its `observation`, and the observation holds only what its agent
-may know. Legality is decided from the observation as well, so that neither text nor refusals can leak.
+**No leaks.** A prompt's messages are a function of its `observation`, and the observation holds only what its agent
+may know. Legality is decided from the observation as well, so neither prompts nor refusals can reveal hidden state.
 
 **Task ids.** Any id of 0 or more is an episode. Ids below `HELD_OUT_START` are for training, the others for
 evaluation; no training stage may draw one of those.
 
-**Seats.** An environment names what a caller can take (`seats`): a group of its agents, against some script or other.
-`reset(task_id, seat)` hands the agents of that seat to the caller and plays all others itself.
+**Seats.** A seat names the agents that the caller plays and the opponents that it plays against. After
+`reset(task_id, seat)` the caller plays the agents of that seat; the environment plays all others.
 
-**Self-play.** An environment may have the seat `self` (`SELF_PLAY`). In it the environment plays nobody: the others are
-prompted too, in turns of their own or beside the agents of the seat, and their prompts are marked (`Prompt.rival`).
-Training lets an earlier policy of the learner's own answer those, and learns nothing from them.
+**Self-play.** An environment may have the seat `self` (`SELF_PLAY`). In it the environment plays no agent: the
+opponents are prompted too, in turns of their own or together with the agents of the seat, and their prompts are marked
+(`Prompt.rival`). In training an earlier version of the policy replies to these; their turns are not learned from.
 
-**Curriculum.** A task's curriculum is a tuple of `CurriculumStage`s, easy ones first: one if it is always the same.
+**Curriculum.** A task's curriculum is a tuple of `CurriculumStage`s, the easiest first; a single one if training always
+draws from the same episodes.
 
-**Randomness** comes from the task id only; **time** does not exist; nothing is printed.
+**Determinism.** All randomness comes from the task id; an environment never reads the clock and never prints.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ HELD_OUT_START = 1_000_000_000
 """The first task id that no training stage can draw."""
 
 SELF_PLAY = "self"
-"""The seat in which the caller plays the others as well."""
+"""The seat in which the caller plays the opponents as well."""
 
 Severity = Literal["form", "unknown", "forbidden", "impossible"]
-"""How far from a legal action a text is. A teacher sets the penalty by it (`castaway.teacher.rules.PRICES`):
+"""Why a text is not a legal action. The teacher sets the penalty by it (`castaway.teacher.rules.PRICES`):
 
-- `form`: one of the game's actions, but misspelt;
-- `unknown`: nothing that the game calls an action;
-- `forbidden`: an action that this player may not take, or not at this time, whatever the situation;
-- `impossible`: an action that this player may take, but that cannot be done in this situation.
+- `form`: an action of the game, written in the wrong form;
+- `unknown`: not an action of the game;
+- `forbidden`: an action that this player may not take at all, or not at this time, whatever the situation;
+- `impossible`: an action that this player may take, but not in this situation.
 """
 
 Message = dict[str, str]
@@ -67,22 +67,22 @@ class Refusal:
 
     severity: Severity
     sentence: str
-    """One short sentence that a teacher can quote."""
+    """One short sentence, which a teacher can quote."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What one agent is asked in one turn."""
+    """What one agent is shown in one turn."""
 
     agent: str
     role: str
-    """The part that the agent plays (colonist, traitor, player ...): advantages may be normalised by it."""
+    """The role of the agent (colonist, traitor, player ...); advantages can be normalised within each role."""
     messages: tuple[Message, ...]
-    """What a language model is shown."""
+    """The chat messages that a language model is shown."""
     observation: Any
-    """The structure that the messages are rendered from: all that the agent knows, and nothing else."""
+    """The structure that the messages are rendered from: everything that the agent knows, and nothing else."""
     rival: bool = False
-    """Whether the agent is one of the others in self-play: nobody learns from its turn."""
+    """Whether the agent is an opponent in self-play; its turns are not learned from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,85 +90,85 @@ class Outcome:
     """How an episode ended."""
 
     success: bool
-    """Did the seat that was reset win?"""
+    """Whether the seat that was played reached its aim."""
     ending: str
-    """In a few words."""
+    """How the episode ended, in a few words."""
     details: Mapping[str, float] = field(default_factory=dict)
-    """Further figures, for reports and curves."""
+    """More numbers by name, for reports and curves."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Further words, for reports: what an episode is sorted by."""
+    """Categories by name, which reports group episodes by."""
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """The result of an episode, for reports."""
+    """The result of a finished episode, for reports."""
 
     task_id: int
     seat: str
     outcome: Outcome
     turns: int
-    """Replies in it."""
+    """Number of replies in the episode."""
     invalid: int
-    """Those of them that were no legal action."""
+    """Number of these replies without a legal action."""
 
 
 @dataclass(frozen=True, slots=True)
 class CurriculumStage:
-    """The episodes that training draws from for a while, and when it moves on to others."""
+    """A stage of the curriculum: the episodes to draw from, and when to change to another stage."""
 
     name: str
     task_ids: Sequence[int]
-    """Training ids, all with the same chance; a `range` will do, which takes no memory."""
+    """Training ids, drawn with the same probability; a `range` is enough and takes no memory."""
     seats: tuple[str, ...]
-    """The seats in which they are played, in turn."""
+    """The seats in which the episodes are played, in rotation."""
     threshold: float = 1.0
-    """Share of successes in a full window from which the next stage is played."""
+    """Success rate over a full window from which on training moves to the next stage, 0 to 1."""
     floor: float = 0.0
-    """Share of successes in a full window under which the stage before is played again."""
+    """Success rate over a full window below which training returns to the previous stage, 0 to 1."""
     window: int = 100
-    """How many of the last episodes count for `threshold` and `floor`."""
+    """Number of most recent episodes that `threshold` and `floor` are compared with."""
 
 
 class Rules(Protocol):
-    """What may be typed, decided from an observation alone."""
+    """Which typed actions are legal, decided from an observation alone."""
 
     def refusal(self, observation: Any, action: str) -> Refusal | None:
         """Why `action` is not legal for this observation, or None if it is."""
         ...
 
     def legal_actions(self, observation: Any) -> tuple[str, ...]:
-        """Legal actions as typed, in a fixed order, never empty. Free text (talk) may be left out."""
+        """The legal typed actions in a fixed order; never empty. Actions with free text (talk) may be left out."""
         ...
 
     def repair(self, observation: Any, text: str) -> str:
-        """The legal action nearest to what somebody who wrote `text` may have meant; any string is accepted."""
+        """The legal action closest to what the author of `text` probably meant; accepts any string."""
         ...
 
     def reason(self, observation: Any, action: str) -> str:
-        """What a player may give as its reason for a legal action: a few words on one line, never empty."""
+        """A plausible reason for a legal action: a few words on one line, never empty."""
         ...
 
     def blunder(self, observation: Any, action: str) -> str:
-        """One sentence on why a legal action is a strategic mistake on what the agent knows, or empty."""
+        """One sentence on why a legal action is a strategic mistake, given what the agent knows; empty if it is not."""
         ...
 
 
 class TextEnvironment(ABC):
-    """A game played in text. See the module for the contract."""
+    """A game played in text; the module docstring states the contract."""
 
     name: str
     """The task's name."""
     agents: tuple[str, ...]
-    """All agents, in a fixed order."""
+    """The names of all agents, in a fixed order."""
     seats: tuple[str, ...]
-    """What a caller can take."""
+    """The names of the seats that a caller can play."""
     idle: str
     """A typed action that is always legal and does nothing."""
     rules: Rules
 
     @abstractmethod
     def reset(self, task_id: int, seat: str) -> None:
-        """Start the episode of `task_id`, with the agents of `seat` left to the caller.
+        """Start the episode of `task_id`; the caller plays the agents of `seat`.
 
         Raises:
             ValueError: the id is negative or the seat unknown.
@@ -176,11 +176,15 @@ class TextEnvironment(ABC):
 
     @abstractmethod
     def prompts(self) -> tuple[Prompt, ...]:
-        """Who must speak now: at least one agent of the seat, or of the others in self-play; after `done` none."""
+        """The prompts of the agents that must act now: at least one, in self-play also opponents; none after `done`."""
 
     @abstractmethod
     def step(self, actions: Mapping[str, str]) -> dict[str, float]:
-        """Execute typed actions by agent and return what every agent was paid since the last step."""
+        """Execute typed actions (agent to action) and return each agent's reward since the last step.
+
+        Raises:
+            ValueError: the episode is over.
+        """
 
     @property
     @abstractmethod
@@ -189,25 +193,29 @@ class TextEnvironment(ABC):
 
     @abstractmethod
     def outcome(self) -> Outcome:
-        """How it ended; valid once `done`."""
+        """How the episode ended; valid only after `done`."""
 
     @abstractmethod
     def snapshot(self) -> dict[str, Any]:
-        """The whole truth of this moment as JSON-able data, for replays; later steps do not change it.
+        """The complete state, hidden parts included, as data that JSON can hold; later steps do not change it.
 
-        It is never shown to an agent.
+        It is for replays and is never shown to an agent.
         """
 
 
 def block_of(seed: int) -> int:
-    """Where the task ids of a seed begin within a range of a hundred million: no two of a hundred seeds share one."""
+    """Where the ids of a seed begin in a range of 100,000,000 task ids; the blocks of seeds 0 to 99 do not overlap."""
     return seed % 100 * 1_000_000
 
 
 def ids_in_a_row(task_ids: Sequence[int], start: int, count: int) -> list[int]:
-    """`count` neighbours of a sequence, from the place in it that `start` has among all training ids.
+    """`count` consecutive ids of a task, starting at the relative position that `start` has among all training ids.
 
-    So stages that begin at different training ids take different ones of any task, however few a task has.
+    Two pipeline stages with different values of `start` therefore take different ids of a task, even if the task has
+    few.
+
+    Raises:
+        IndexError: the sequence ends before `count` ids.
     """
     first = start * len(task_ids) // HELD_OUT_START
     return [task_ids[first + number] for number in range(count)]

@@ -1,6 +1,7 @@
-"""Tasks by name: the entry points of the group `castaway.tasks`, and `params.yaml` with every game checked by its task.
+"""Finds tasks by name, and reads `params.yaml` with each `game` section checked by its task.
 
-MAROONED, OpenSpiel and STRICTBOT come in by the same door as a package from outside: `pyproject.toml` names them.
+A task is an entry point of the group `castaway.tasks`. MAROONED, OpenSpiel and STRICTBOT are registered in the same way
+as tasks of other packages: in `pyproject.toml`.
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ from castaway.errors import CastawayError
 from castaway.tasks.task import Task
 
 GROUP = "castaway.tasks"
-"""The group of entry points."""
+"""The name of the entry point group."""
 
 
 def task_names() -> list[str]:
-    """Every task that an installed package offers."""
+    """The names of all tasks of installed packages, sorted."""
     return sorted({point.name for point in entry_points(group=GROUP)})
 
 
 def entry_point(name: str) -> EntryPoint:
-    """Where the task of that name is.
+    """The entry point of the task with this name.
 
     Raises:
-        CastawayError: no installed package offers it, or two do.
+        CastawayError: no installed package offers the task, or more than one does.
     """
     found = list(dict.fromkeys(entry_points(group=GROUP, name=name)))
     if not found:
@@ -44,10 +45,10 @@ def entry_point(name: str) -> EntryPoint:
 
 @cache
 def task_class(name: str) -> type[Task[Any]]:
-    """The class of the task of that name.
+    """The class of the task with this name.
 
     Raises:
-        CastawayError: there is no such task, or what its entry point names is none.
+        CastawayError: there is no such task, it cannot be imported, or it is not a subclass of `Task`.
     """
     point = entry_point(name)
     try:
@@ -60,20 +61,20 @@ def task_class(name: str) -> type[Task[Any]]:
 
 
 def game_model(name: str) -> type[Section]:
-    """The model of a task's own section of the parameters."""
+    """The pydantic model of the `game` section of the task with this name."""
     return task_class(name).game_model
 
 
 def load_task(name: str, game: Section) -> Task[Any]:
-    """The task of that name with a game section."""
+    """Make the task with this name and this game section."""
     return task_class(name)(game)
 
 
 def read_params(path: Path) -> Params:
-    """Read and check a `params.yaml`, every game by the model of its task.
+    """Read and check a `params.yaml`, each `game` section with the model of its task.
 
     Raises:
-        CastawayError: with one line that names the file, the key and its value.
+        CastawayError: one line that names the file, the key and its value.
     """
     return load_params(path, game_model)
 

@@ -1,4 +1,4 @@
-"""How an agent answers: `REASONING:`, then `ACTION:`, then optionally `MESSAGE:`, each on a line of its own."""
+"""The format of a reply: `REASONING:`, then `ACTION:`, then optionally `MESSAGE:`, each on its own line."""
 
 from __future__ import annotations
 
@@ -7,26 +7,27 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The parts of an answer; a part that is missing is empty."""
+    """The parts of a reply; a missing part is an empty text."""
 
     reasoning: str
     action: str
     message: str = ""
 
     def __str__(self) -> str:
-        """The one spelling: `parse_reply(str(reply)) == reply` for parts without line breaks or outer blanks."""
+        """The reply as text; `parse_reply` reads it back unchanged if no part holds a line break or outer spaces."""
         text = f"REASONING: {self.reasoning}\nACTION: {self.action}"
         return f"{text}\nMESSAGE: {self.message}" if self.message else text
 
 
 def parse_reply(text: str) -> Reply:
-    """Read an answer as it stands.
+    """Read a reply without correcting anything in it.
 
-    A part is a line that begins with its label and a blank. The first of each counts; everything else is ignored. The
-    action is what follows the label to the end of the line, to the letter: whether it is one is for the environment
-    to say.
+    A part is a line that begins with its label and a space. The first line with each label counts; all other text is
+    ignored. The action is everything after the label up to the end of the line. It is not checked here: the
+    environment's rules decide whether it is legal.
     """
     parts = {"REASONING: ": "", "ACTION: ": "", "MESSAGE: ": ""}
+    # Not `splitlines`, which also breaks at characters that a message may hold, such as U+2028.
     for line in text.split("\n"):
         for label, found in parts.items():
             if line.startswith(label) and not found:

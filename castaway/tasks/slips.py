@@ -1,6 +1,7 @@
-"""Slips of the pen that instruct models make in any game; a game adds its own.
+"""Format errors ("slips") that instruct models make in any game; a game adds its own.
 
-The tiny base model learns them from its pretraining text, so that it is as unreliable as what it stands in for.
+They are part of the pretraining text of the tiny base model, so that its replies break the format about as often as
+those of the instruct models that it replaces.
 """
 
 from __future__ import annotations
@@ -11,34 +12,34 @@ from random import Random
 from castaway.tasks.reply import Reply
 
 Slip = Callable[[Reply], str]
-"""Writes an answer with one mistake in it."""
+"""Turns a reply into text with one format error in it."""
 
 
 def one_of(slips: Sequence[Slip]) -> Callable[[Reply, Random], str]:
-    """What makes one of them, as likely as any other."""
+    """A function that makes one of these format errors, each with the same probability."""
 
     def slip(reply: Reply, random: Random) -> str:
-        """The answer with one mistake in it."""
+        """The reply as text, with one format error in it."""
         return random.choice(slips)(reply)
 
     return slip
 
 
 def labelled(reasoning: str, action: str) -> str:
-    """An answer in the form that counts, whatever stands in it."""
+    """A reply in the correct format, whatever its parts hold."""
     return f"REASONING: {reasoning}\nACTION: {action}"
 
 
 def markdown(reply: Reply) -> str:
-    """The action in bold letters."""
+    """The action in bold (Markdown)."""
     return labelled(reply.reasoning, f"**{reply.action}**")
 
 
 def unlabelled(reply: Reply) -> str:
-    """Reasoning and action in one line without their labels."""
+    """Reasoning and action on one line, without their labels."""
     return f"{reply.reasoning} {reply.action}"
 
 
 def reason_only(reply: Reply) -> str:
-    """No action at all."""
+    """The reasoning alone, without an action."""
     return f"REASONING: {reply.reasoning}"

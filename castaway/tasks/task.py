@@ -1,14 +1,15 @@
-"""The contract of a task: a game, the players whose play is data, and what is learned and reported of it.
+"""The contract of a task: a game together with what is needed to train on it and to report results.
 
-Subclass `Task`, name the class in an entry point of the group `castaway.tasks`, and the whole pipeline (dataset, SFT,
-reward model, PPO, correction-SFT, evaluation, merge) builds your task; `castaway task new NAME` writes such a package.
+Subclass `Task` and name the class in an entry point of the group `castaway.tasks`. Then the whole pipeline (dataset,
+SFT, reward model, PPO, correction-SFT, evaluation, merge) runs on your task; `castaway task new NAME` writes such a
+package.
 
     [project.entry-points."castaway.tasks"]
     lights = "castaway_lights.task:Lights"
 
-An instance is the task with one game section of `params.yaml`. It holds no state of an episode: that is the business of
-the environments that it makes. Everything here has to be a function of its arguments, the random stream among them, so
-that the same parameters give the same bytes. Only `make`, `expert` and `demonstrator` have to be written.
+An instance is the task with one `game` section of `params.yaml`. It holds no episode state; the environments that it
+makes do. The result of every method must depend only on its arguments, `Random` objects included, so that the same
+parameters give the same bytes. Only `make`, `expert` and `demonstrator` must be implemented.
 """
 
 from __future__ import annotations
@@ -36,57 +37,57 @@ from castaway.tasks.writing import WritingTask
 Game = TypeVar("Game", bound=Section)
 
 Player = Callable[[Prompt], Reply]
-"""Answers one prompt after another."""
+"""Replies to the prompts of an episode, one after another."""
 
 PairRow = tuple[tuple[Message, ...], str, str]
-"""A preference pair: the messages of a prompt, the answer to prefer, and the other one."""
+"""A preference pair: the messages of a prompt, the preferred reply, the rejected reply."""
 
 _any_slip = one_of([markdown, unlabelled, reason_only])
 
 
 class Task(ABC, Generic[Game]):
-    """A task with the game section that describes it. See the module."""
+    """A task with one `game` section; the module docstring states the contract."""
 
     name: ClassVar[str]
     """The name of the entry point."""
     game_model: ClassVar[type[Section]]
-    """What `game` may hold in `params.yaml`: a frozen, strict model."""
+    """The model that checks the `game` section of `params.yaml`; frozen and strict."""
     evaluation_seats: ClassVar[tuple[str, ...]]
-    """The seats that a policy is evaluated in; the first is the main one, of which `success_rate` speaks."""
+    """The seats that a policy is evaluated in; the first is the main seat, which `success_rate` refers to."""
     aimless: ClassVar[str] = "any"
-    """A reasoning that says nothing. Some preference pairs bear it, so that the actions themselves are judged."""
+    """A reasoning without content. Some preference pairs use it, so that only the actions can be compared."""
     curves: ClassVar[tuple[str, ...]] = ()
-    """Details of an outcome whose means are curves of PPO, such as `("toxicity",)`."""
+    """Details of an outcome whose means PPO logs at each step, such as `("toxicity",)`."""
     makes_synthetic: ClassVar[bool] = False
-    """Whether `synthetic` makes situations that nobody played."""
+    """Whether `synthetic` is implemented."""
 
     def __init__(self, game: Game) -> None:
-        """The task as this section of the parameters describes it."""
+        """Make the task with this `game` section."""
         self.game = game
 
-    # What has to be written ------------------------------------------------------------------------------------------
+    # What must be implemented ----------------------------------------------------------------------------------------
 
     @abstractmethod
     def make(self) -> TextEnvironment:
-        """A new environment; many of them play side by side.
+        """A new environment; several are used at the same time.
 
         Example: `return LightsEnvironment(self.game.size)`.
         """
 
     @abstractmethod
     def expert(self, prompt: Prompt) -> Reply:
-        """What a competent player answers: the answer to prefer in preference pairs.
+        """The reply of a competent player: the preferred one in preference pairs.
 
         Example: `return Reply("lamp 3 is dark", "PRESS 3")`.
         """
 
     @abstractmethod
     def demonstrator(self, random: Random, carelessness: float) -> Player:
-        """An ordinary player, whose turns are the demonstrations of SFT and the text of a tiny base model.
+        """An imperfect player, whose turns are the demonstrations for SFT and pretraining text for a tiny base model.
 
         Args:
-            random: all of its luck.
-            carelessness: the share of its turns in which it does something aimless, from 0 to 1.
+            random: the source of all its random choices.
+            carelessness: the share of its turns in which it does something aimless, 0 to 1.
 
         Example: `return lambda prompt: any_move(prompt) if random.random() < carelessness else self.expert(prompt)`.
         """
@@ -95,64 +96,66 @@ class Task(ABC, Generic[Game]):
 
     @property
     def scripted_seat(self) -> str:
-        """The seat whose turns demonstrations are made of.
+        """The seat that the demonstrator plays.
 
-        Example: `"all"`, where one episode then gives the turns of every agent. The default is the main seat.
+        Example: `"all"`, where one episode gives the turns of every agent. By default the main seat.
         """
         return self.evaluation_seats[0]
 
     def training_ids(self) -> Sequence[int]:
-        """The training ids of what a policy is trained in; held-out ids are the same, moved by `HELD_OUT_START`.
+        """The training ids that a policy is trained on; evaluation uses the same ids plus `HELD_OUT_START`.
 
-        Example: `range(0, HELD_OUT_START, 20)`, where every twentieth id is of the trained game. By default all.
+        Example: `range(0, HELD_OUT_START, 20)`, if every twentieth id belongs to the trained game. By default all ids.
 
         Raises:
-            CastawayError: the game section names something that there is not.
+            CastawayError: the `game` section names something that does not exist.
         """
         return range(HELD_OUT_START)
 
     def curriculum(self, episodes: int) -> tuple[CurriculumStage, ...]:
-        """What is played in training, easy stages first; by default one stage, the main seat on all training ids.
+        """The stages of training, easiest first; by default one stage with the main seat and all training ids.
 
         Args:
-            episodes: how many PPO plays in a step, for stages that mix seats in fixed shares.
+            episodes: number of episodes in a PPO step, for stages that mix seats in fixed proportions.
 
         Example: `return (CurriculumStage("all", self.training_ids(), ("crew",) * 8 + ("traitor",) * 2),)`.
         """
         return (CurriculumStage("all", self.training_ids(), self.evaluation_seats[:1]),)
 
     def kind_of(self, task_id: int) -> str:
-        """What kind of episode an id is, in a word, for figures by kind.
+        """The kind of the episode with this id, in one word, for figures by kind.
 
-        Example: the name of the game that the id stands for. By default all are of one kind.
+        Example: the name of the game that the id selects. By default all episodes are of one kind.
         """
         return "game"
 
     # Text for pretraining a tiny base model --------------------------------------------------------------------------
 
     def practice(self, observation: Any, random: Random, count: int) -> list[Reply]:
-        """At most `count` further answers to a situation, legal or not, wise or not: reading practice.
+        """At most `count` more replies to a situation, good or bad, legal or illegal, for pretraining.
+
+        They teach a tiny model to read the prompt.
 
         Example: `return [Reply(f"lamp {n}", f"PRESS {n}") for n in random.sample(range(6), count)]`. By default none.
         """
         return []
 
     def slip(self, reply: Reply, random: Random) -> str:
-        """An answer with one mistake of form in it, as instruct models make them.
+        """The reply as text with one format error, of the kind that instruct models make.
 
-        Example: `return f"I press {reply.action}"`. By default bold letters, missing labels, or no action at all.
+        Example: `return f"I press {reply.action}"`. By default a bold action, missing labels, or no action at all.
         """
         return _any_slip(reply, random)
 
     def synthetic(self, environment: TextEnvironment, prompt: Prompt, random: Random) -> Prompt:
-        """A situation that nobody played, for the agent of `prompt`; asked only where `makes_synthetic`.
+        """A synthetic situation for the agent of `prompt`; called only if `makes_synthetic` is true.
 
-        `environment` is one that `make` made. Example: the same sailor with another ship, store and load.
+        `environment` comes from `make`. Example: the same sailor with another ship, store and load.
         """
         return prompt
 
     def vocabulary(self) -> list[str]:
-        """Words that a base model with `whole_words` has a token for, each.
+        """Words that get a token of their own in a base model with `whole_words`.
 
         Example: `return ["lamp", "PRESS"]`. By default none.
         """
@@ -161,25 +164,25 @@ class Task(ABC, Generic[Game]):
     # Data ------------------------------------------------------------------------------------------------------------
 
     def preference_pairs(self, prompts: Sequence[Prompt], count: int, random: Random) -> list[PairRow] | None:
-        """About `count` pairs of the task's own for the reward model, no more.
+        """At most `count` preference pairs of the task's own for the reward model; None for the standard ones.
 
-        Example: a right answer against the same one with an insult. By default None: the expert's answer is preferred
-        to one that suits another situation, balanced so that no answer is better in itself.
+        Example: a right answer against the same one with an insult. By default None: the expert's reply is preferred
+        to a reply that suits another situation, balanced so that no reply is better on its own.
         """
         return None
 
     def writing_task(self, environment: TextEnvironment) -> WritingTask | None:
-        """What a served teacher is asked to write for training (`dataset.written`).
+        """What a served teacher is asked to write for the dataset (`dataset.written`); None for nothing.
 
-        Example: `return Exercises(environment)`. By default None: nothing.
+        Example: `return Exercises(environment)`. By default None.
         """
         return None
 
     def rubric(self) -> str:
-        """What a served teacher is told of the game and of its blunders, in a few sentences.
+        """The description of the game and its strategic mistakes for a served teacher, in a few sentences.
 
         Example: `return "A row of lamps. A blunder is to press one that is lit."`. By default the text of the file
-        `rubric.txt` beside the module of the class; nothing where there is none.
+        `rubric.txt` in the package of the class, or an empty text if there is no such file.
         """
         path = resources.files(type(self).__module__.rpartition(".")[0]) / "rubric.txt"
         return path.read_text("utf-8").strip() if path.is_file() else ""
@@ -187,35 +190,35 @@ class Task(ABC, Generic[Game]):
     # What is reported ------------------------------------------------------------------------------------------------
 
     def pair_groups(self, messages: Sequence[Message], chosen: str, rejected: str) -> Mapping[str, str]:
-        """By what names a pair is grouped, and its group by each; the reward model's accuracy is told for every group.
+        """The groups of a preference pair, by grouping; the reward model's accuracy is reported for each group.
 
-        Example: `{"sort": "false"}`, where the rejected answer says what is not so. By default none.
+        Example: `{"sort": "false"}`, if the rejected answer states something false. By default no groups.
         """
         return {}
 
     def fits(self, answers: Sequence[tuple[Sequence[Message], str]]) -> list[float] | None:
-        """How good answers really are, which the reward model's scores are correlated with.
+        """The true quality of each (messages, reply), to correlate the reward model's scores with; None if unknown.
 
-        Example: 1.0 for the right level, 0.5 for the next one. By default None: nobody knows.
+        Example: 1.0 for the right level, 0.5 for the next one. By default None.
         """
         return None
 
     def report(self, outcomes: Sequence[Outcome], truncated: Sequence[bool]) -> dict[str, float]:
-        """Further figures of a policy in the main seat; a share `x` has its interval in `x_low` and `x_high`.
+        """More figures of a policy in the main seat; the interval of a share `x` is in `x_low` and `x_high`.
 
         Args:
-            outcomes: how the episodes ended.
-            truncated: whether a reply of each was cut off.
+            outcomes: the outcome of each episode.
+            truncated: whether a reply was cut off, for each episode.
 
         Example: `return {"mean_length": mean(o.details["length"] for o in outcomes)}`. By default none.
         """
         return {}
 
     def compare(self, played: Mapping[str, Sequence[Played]]) -> dict[str, Any]:
-        """Figures of the policies beside each other: added to those of each policy, or new ones by another name.
+        """Figures that compare the policies: more figures of a policy, or figures under a new name.
 
         Args:
-            played: by policy, what became of the same episodes in the same order.
+            played: policy to its results, on the same episodes in the same order.
 
         Example: `{"final": {"gap_closed": 0.8}, "random": {"success_rate": 0.5}}`. By default none.
         """

@@ -1,4 +1,4 @@
-"""What a task asks of a teacher that writes: requests by number, and how an answer is read."""
+"""What a task implements so that a served teacher can write training data: numbered requests, and reading answers."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from castaway.tasks.reply import Reply
 
 
 class WrittenText(Protocol):
-    """What was read of an answer: one situation with a reply, and preference pairs."""
+    """The training data read from one answer: a situation with a reply, and preference pairs."""
 
     @property
     def identity(self) -> str:
-        """Equal for duplicates."""
+        """A key that is the same for duplicates."""
 
     @property
     def prompt(self) -> Prompt:
@@ -26,22 +26,26 @@ class WrittenText(Protocol):
 
     @property
     def pairs(self) -> Sequence[tuple[tuple[Message, ...], str, str]]:
-        """Rows like those of `Task.preference_pairs`."""
+        """Preference pairs, in the form of `Task.preference_pairs`."""
 
 
 class WritingTask(Protocol):
-    """What is asked for, by number, and how it is read."""
+    """Makes numbered requests for a teacher, and reads its answers."""
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The JSON schema of an answer."""
+        """The JSON schema that an answer must match."""
 
     @property
     def known(self) -> Collection[str]:
-        """Identities that are not wanted."""
+        """Identities to reject, because the task has these situations already."""
 
     def request(self, number: int) -> list[Message]:
-        """The messages of one request; no two are the same."""
+        """The chat messages of request `number`; no two requests are the same."""
 
     def read(self, number: int, text: str) -> WrittenText:
-        """What was written; ValueError says in a few words why it cannot be used."""
+        """Read the answer to request `number`.
+
+        Raises:
+            ValueError: the answer cannot be used; the message says why in a few words that the teacher can be shown.
+        """

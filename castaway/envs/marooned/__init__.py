@@ -1,1 +1,1 @@
-"""MAROONED: five shipwrecked sailors rebuild their ship, and one of them must not let them."""
+"""MAROONED: five shipwrecked sailors rebuild their ship; one of them is a traitor who must prevent it."""

@@ -1,7 +1,7 @@
-"""The typed actions: what a sailor may write after `ACTION:`, and nothing else.
+"""The typed actions: exactly what a sailor may write after `ACTION:`.
 
-An action has one spelling: `parse_action(str(action)) == action` for every action there is, and a text that differs
-from the spelling in a single character is no action.
+An action has only one spelling: `parse_action(str(action)) == action` for every action, and a text that differs from it
+in a single character is not an action.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 
 DIRECTIONS: dict[str, tuple[int, int]] = {"NORTH": (0, -1), "SOUTH": (0, 1), "EAST": (1, 0), "WEST": (-1, 0)}
-"""Direction to its step in (x, y)."""
+"""Direction to its step in (x, y), in tiles; y grows south."""
 
 FORMS: dict[str, tuple[str, ...]] = {
     "MOVE": ("direction",),
@@ -36,13 +36,14 @@ FORMS: dict[str, tuple[str, ...]] = {
     "POISON": ("name",),
     "FRAME": ("name",),
 }
-"""Verb to the kinds of its arguments, in the order in which they are typed."""
+"""Verb to the kinds of its arguments, in the order in which they are written."""
 
 TRAITOR_VERBS = frozenset({"SABOTAGE", "POISON", "FRAME"})
+"""Verbs of the traitor only."""
 WORK_VERBS = frozenset({"MOVE", "CLIMB", "GATHER", "SABOTAGE", "POISON"})
-"""Only in phases of work."""
+"""Verbs for phases with work only."""
 VOTE_VERBS = frozenset({"ACCUSE", "CALL_VOTE", "VOTE", "SHOW_BACKPACK", "REFUSE_SHOW"})
-"""Only in phases with a vote."""
+"""Verbs for phases with votes only."""
 
 _WORDS = {
     "direction": "NORTH|SOUTH|EAST|WEST",
@@ -61,18 +62,18 @@ _PATTERNS = {
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A verb and its arguments, as typed."""
+    """A verb and its arguments, as written."""
 
     verb: str
     arguments: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """The one spelling."""
+        """The spelling of the action."""
         return " ".join((self.verb, *self.arguments))
 
     @property
     def amount(self) -> int:
-        """The quantity, for the verbs that end in one; at least 1 by the typed form."""
+        """The quantity, for verbs whose last argument is one; at least 1, since no other text is parsed."""
         return int(self.arguments[-1])
 
 
@@ -80,12 +81,12 @@ WAIT = Action("WAIT")
 
 
 def form(verb: str) -> str:
-    """The typed form of a verb for people and models: `GIVE <name> <resource> <amount>`."""
+    """The form of an action for people and models: `GIVE <name> <resource> <amount>`."""
     return " ".join([verb, *(f"<{kind}>" for kind in FORMS[verb])])
 
 
 def parse_action(text: str) -> Action | None:
-    """The action that `text` spells, or None. No trimming, no guessing: that is a teacher's work."""
+    """The action that `text` spells exactly, or None. Correcting the text is left to the teacher."""
     verb = text.split(" ", 1)[0]
     pattern = _PATTERNS.get(verb)
     match = pattern.fullmatch(text) if pattern else None

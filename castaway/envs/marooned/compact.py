@@ -1,9 +1,10 @@
-"""The short rendering of an observation, for models with little room: a table of about a hundred words.
+"""The compact rendering of an observation, for tiny models: a table of about a hundred words.
 
-Every fact always stands at the same place, counted from the end, because a model of a million parameters learns to
-look at a place long before it learns to search. Of each resource, and of what the ship needs next, it shows the
-nearest pile to which no other sailor in sight has the better claim, as a heading and a number of steps. Of what could
-be handed in, and of what could be built, it names the first.
+Each fact is always at the same position, counted from the end, because a model of a million parameters learns to look
+at a position long before it learns to search. For each resource, and for the material that the ship needs next, the
+table shows one pile with a direction and a number of steps: the nearest one, except that piles which another visible
+sailor reaches sooner come last. Of the materials that can be deposited, and of the components that can be built, it
+names the first.
 """
 
 from __future__ import annotations
@@ -15,19 +16,19 @@ from castaway.envs.marooned.observation import Mate, Observation
 from castaway.envs.marooned.state import Place, SeenPile
 
 Nearest = dict[str, tuple[tuple[bool, int, str], SeenPile]]
-"""Kind to the cost of its nearest pile, and the pile."""
+"""Resource to its best pile, with the key that piles are compared by; see `nearest_piles`."""
 
 WORDS_HEARD = 40
-"""Characters of the last message that are shown."""
+"""Number of characters of the last message that are shown."""
 
 
 def system_text(observation: Observation) -> str:
-    """Who the reader is."""
+    """The system message: name and role of the sailor."""
     return f"You are {observation.name} the {observation.role}"
 
 
 def user_text(observation: Observation) -> str:
-    """What the reader knows."""
+    """The user message: what the sailor knows."""
     useful = [*observation.scenario.materials, *observation.scenario.food]
     near = nearest_piles(observation)
     goal = _nearest(near, _wanted(observation))
@@ -56,14 +57,19 @@ def user_text(observation: Observation) -> str:
 
 
 def nearest_pile(observation: Observation, kinds: Collection[str]) -> SeenPile | None:
-    """The nearest known pile of these kinds, those first that no other sailor in sight has the better claim to."""
+    """The nearest known pile of these resources; piles that another visible sailor reaches sooner come last."""
     return _nearest(nearest_piles(observation), kinds)
 
 
 def nearest_piles(observation: Observation) -> Nearest:
-    """The nearest known pile of each kind, with what it costs: the better claim of another first, then the way."""
+    """The best known pile of each resource on the sailor's level, with its sort key.
+
+    The key is (whether another visible sailor reaches the pile sooner, number of steps, id). If two sailors are equally
+    near, the first by name has the claim, so that they do not both walk to the same pile.
+    """
     level, x, y = observation.place
     me = observation.name
+    # Plain loops instead of `steps` and `any`: every prompt runs this for all piles.
     claims = [(mate.place[1], mate.place[2], mate.name < me) for mate in observation.mates if mate.place is not None]
     best: Nearest = {}
     for pile in observation.piles:
@@ -90,9 +96,10 @@ def _nearest(best: Nearest, kinds: Collection[str]) -> SeenPile | None:
 
 
 def remaining_need(observation: Observation) -> dict[str, int]:
-    """Material to the units that the ship still costs beyond what the store holds."""
+    """Material to the units that the ship still needs beyond those in the store; negative if the store has more."""
     need: dict[str, int] = {}
     for name, part in observation.scenario.components.items():
+        # Both divisions round up: a step is worth ceil(100 / steps) points, and sabotage can leave part of a step.
         builds = -(-(100 - observation.ship[name]) // -(-100 // part.steps))
         for kind, amount in part.step_cost.items():
             need[kind] = need.get(kind, 0) + builds * amount
@@ -100,7 +107,7 @@ def remaining_need(observation: Observation) -> dict[str, int]:
 
 
 def next_pile(observation: Observation) -> SeenPile | None:
-    """The nearest pile of a material that the ship needs beyond what is stored and what the sailor carries."""
+    """The nearest pile of a material that the ship needs beyond what the store holds and the sailor carries."""
     return nearest_pile(observation, _wanted(observation))
 
 
@@ -110,23 +117,23 @@ def _wanted(observation: Observation) -> list[str]:
 
 
 def bringable(observation: Observation) -> dict[str, int]:
-    """What the sailor carries that the ship is made of."""
+    """Ship materials that the sailor carries, with amounts."""
     materials = observation.scenario.materials
     return {kind: amount for kind, amount in observation.backpack.items() if kind in materials}
 
 
 def ready_components(observation: Observation) -> list[str]:
-    """Components that could be built at the camp with what the store holds."""
+    """Components that can be built at the camp now with the materials in the store."""
     return [name for name in observation.scenario.components if not build_problem(observation, name)]
 
 
 def steps(start: Place, end: Place) -> int:
-    """Walking distance on one level."""
+    """Walking distance in steps on one level (Manhattan distance)."""
     return abs(start[1] - end[1]) + abs(start[2] - end[2])
 
 
 def heading(start: Place, end: Place) -> str:
-    """The direction of the first step (east or west before north or south), `here`, or another level's name."""
+    """The direction of the first step (east or west first), `here`, or the name of the other level."""
     if start[0] != end[0]:
         return end[0]
     east, south = end[1] - start[1], end[2] - start[2]
@@ -144,7 +151,7 @@ def _count(box: dict[str, int], resources: list[str]) -> str:
 
 
 def _rarities(observation: Observation, useful: list[str]) -> list[str]:
-    """What stands in the table only when there is some of it."""
+    """Lines that are in the table only if there is something to show: a stair, and rare resources."""
     lines = [f"stair {observation.stair[0]}"] if observation.stair else []
     for name, box in (("store", observation.store), ("pack", observation.backpack)):
         rare = [kind for kind in box if kind not in useful]
@@ -159,7 +166,7 @@ def _mate(observation: Observation, mate: Mate) -> str:
 
 
 def _suspect(observation: Observation) -> tuple[str, int]:
-    """The living mate whom the strongest clue names."""
+    """The living mate that the strongest clue names, and the strength of the clue."""
     living = {mate.name for mate in observation.mates if mate.status == "alive"}
     named = [clue for clue in observation.clues if clue.about in living]
     if not named:

@@ -1,6 +1,6 @@
-"""The rules of conduct: what a sailor may do now, decided from its own observation alone.
+"""The rules of MAROONED: which actions a sailor may take now, decided from its own observation alone.
 
-The engine, the teacher and the scripted sailors all ask here, so a refusal can never depend on hidden state.
+The engine, the teacher and the scripted sailors all use this module, so a refusal can never depend on hidden state.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from castaway.tasks.environment import Refusal
 
 
 def read(observation: Observation, text: str) -> tuple[Action | None, Refusal | None]:
-    """The legal action that `text` spells, or why it is none."""
+    """The legal action that `text` spells, or the refusal; the other element is None."""
     action = parse_action(text)
     if action is None:
         verb = text.split(" ", 1)[0]
@@ -35,12 +35,12 @@ def read(observation: Observation, text: str) -> tuple[Action | None, Refusal | 
 
 
 def refuse(observation: Observation, action: Action) -> Refusal | None:
-    """Why this sailor may not do this now, in one sentence, or None."""
+    """Why the sailor may not take this action now, or None if it may."""
     return _barred(observation, action.verb) or _objection(observation, action)
 
 
 def _barred(observation: Observation, verb: str) -> Refusal | None:
-    """Why nothing can be done by this verb, by this role and in this phase."""
+    """Why this role cannot use the verb at all in this phase and weather, or None."""
     if verb in TRAITOR_VERBS and observation.role != "traitor":
         return Refusal("forbidden", f"Only the traitor can {verb}.")
     if verb in WORK_VERBS and not observation.phase.work:
@@ -53,7 +53,7 @@ def _barred(observation: Observation, verb: str) -> Refusal | None:
 
 
 def _objection(observation: Observation, action: Action) -> Refusal | None:
-    """Why this cannot be done here and now."""
+    """Why the action is impossible in this situation, or None."""
     sentence = _CHECKS[action.verb](observation, *action.arguments)
     if sentence:
         return Refusal("impossible", sentence)
@@ -64,7 +64,7 @@ def _objection(observation: Observation, action: Action) -> Refusal | None:
 
 
 def energy_cost(observation: Observation, action: Action) -> int:
-    """Energy that the action takes; the traitor's work is cheaper."""
+    """Energy that the action costs, rounded up; work costs the traitor less."""
     energy = observation.scenario.energy
     match action.verb:
         case "MOVE":
@@ -87,7 +87,7 @@ def energy_cost(observation: Observation, action: Action) -> int:
 
 
 def build_problem(observation: Observation, component: str) -> str:
-    """Why a component cannot be built by anyone at the camp now, or empty."""
+    """Why nobody can build the component now, even at the camp; empty if it can be built."""
     part = observation.scenario.components.get(component)
     if part is None:
         return f"The ship has no {component}."
@@ -102,7 +102,7 @@ def build_problem(observation: Observation, component: str) -> str:
 
 
 def legal_actions(observation: Observation) -> tuple[str, ...]:
-    """Every legal action but talk, as typed, in a fixed order. Talk has endless forms: see `_check_say`."""
+    """Every legal action except SAY and TELL, as typed, in a fixed order; messages are free text (`_check_say`)."""
     found: list[str] = []
     for verb, kinds in FORMS.items():
         if "text" in kinds or _barred(observation, verb):
@@ -116,7 +116,10 @@ def legal_actions(observation: Observation) -> tuple[str, ...]:
 
 
 def _amounts(observation: Observation, verb: str, kinds: tuple[str, ...]) -> Iterator[str]:
-    """The legal actions of a verb that ends in a quantity: where one unit may be moved, so may all that there are."""
+    """The legal actions of a verb that ends in a quantity.
+
+    Testing each amount would be slow: if one unit is legal, so is every amount up to what is there and fits.
+    """
     if verb in ("DEPOSIT", "TAKE") and not observation.at_camp:
         return
     source = observation.store if verb == "TAKE" else observation.backpack
@@ -131,7 +134,7 @@ def _amounts(observation: Observation, verb: str, kinds: tuple[str, ...]) -> Ite
 
 
 def _candidates(observation: Observation, kinds: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """Arguments of these kinds that may be legal: all that are, and some that are not."""
+    """Candidate arguments of these kinds: all legal ones, and some illegal ones."""
     if not kinds:
         return [()]
     match kinds[0]:
@@ -222,7 +225,7 @@ def _check_say(observation: Observation, text: str) -> str:
     if not text.isprintable():
         return "A message is one line of printable characters."
     if "<|" in text:
-        # The marks of chat templates are written so: a sailor could speak to others in the system's voice.
+        # Chat templates mark roles with <|...|>: with it a sailor could imitate the system message of others.
         return "A message must not hold <|."
     if len(text) > observation.scenario.message_length:
         return f"A message has at most {observation.scenario.message_length} characters."
@@ -235,7 +238,7 @@ def _check_tell(observation: Observation, name: str, text: str) -> str:
 
 
 def _living(observation: Observation, name: str) -> Mate | str:
-    """The living other sailor of that name, or why there is none."""
+    """The living other sailor with this name, or one sentence on why there is none."""
     if name == observation.name:
         return "That is you."
     mate = observation.mate(name)

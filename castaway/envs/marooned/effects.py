@@ -1,4 +1,8 @@
-"""What each action does to the world. Nothing here asks whether it is allowed: `conduct` has done that."""
+"""What each action does to the world. Legality is not checked here; `conduct` did that when the turn began.
+
+Effects are applied one sailor after another. They check again only what an earlier sailor can have changed in the same
+turn, and return False if the action comes too late.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +23,14 @@ from castaway.envs.marooned.state import Message, Pile, Sailor, Vote, World
 
 
 def apply(world: World, sailor: Sailor, action: Action, pay: Pay) -> bool:
-    """Carry out a legal action; False if it came too late to have any effect."""
+    """Execute a legal action; False if it came too late and had no effect."""
     if not sailor.alive:
         return False
     return _EFFECTS[action.verb](world, sailor, pay, *action.arguments)
 
 
 def say(world: World, sailor: Sailor, text: str, to: str = "") -> None:
-    """Send a message to all, or to one sailor."""
+    """Send a message to all sailors, or to one (`to`)."""
     message = Message(world.day, world.turn, sailor.name, to, text)
     sailor.messages += 1
     sailor.last_message = world.clock
@@ -38,7 +42,7 @@ def say(world: World, sailor: Sailor, text: str, to: str = "") -> None:
 
 
 def die(world: World, sailor: Sailor, pay: Pay, cause: str) -> None:
-    """A sailor dies; its load lies where it fell."""
+    """Let a sailor die of `cause`; what it carried becomes piles on its tile."""
     pay.add(sailor, pay.of(sailor).death)
     sailor.alive = False
     for kind, amount in sorted(sailor.backpack.items()):
@@ -53,13 +57,14 @@ def die(world: World, sailor: Sailor, pay: Pay, cause: str) -> None:
 
 def _lay_down(world: World, sailor: Sailor, kind: str, amount: int) -> None:
     world.dropped += 1
+    # Numbers from 9001 on keep the ids apart from those of the first piles, which count from 1.
     pile = Pile(f"{kind.upper()}_{9000 + world.dropped}", kind, sailor.place, amount, fresh=False)
     world.piles[pile.id] = pile
     world.by_place.setdefault(pile.place, []).append(pile.id)
 
 
 def _put(box: dict[str, int], kind: str, amount: int) -> None:
-    """Change a count; what reaches zero disappears."""
+    """Change the amount of a resource; an amount of zero is removed."""
     box[kind] = box.get(kind, 0) + amount
     if not box[kind]:
         del box[kind]
@@ -84,7 +89,7 @@ def _gather(world: World, sailor: Sailor, pay: Pay, pile_id: str) -> bool:
         return False
     scenario = world.scenario
     amount = min(pile.amount, scenario.gather_amount, scenario.backpack - sailor.load)
-    if amount <= 0:  # a mate's GIVE of this turn has filled it
+    if amount <= 0:  # filled by another sailor's GIVE in this turn
         sailor.note = "The backpack was full."
         return False
     pile.amount -= amount
@@ -108,6 +113,7 @@ def _deposit(world: World, sailor: Sailor, pay: Pay, kind: str, count: str) -> b
     _put(world.store, kind, amount)
     if kind in world.scenario.materials:
         sailor.handed_in += amount
+    # Only a new maximum is rewarded: otherwise TAKE and DEPOSIT in turn would give unlimited reward.
     total = world.store.get(kind, 0) + world.spent.get(kind, 0)
     if total > world.credited.get(kind, 0):
         world.credited[kind] = total
@@ -187,7 +193,7 @@ def _accuse(world: World, sailor: Sailor, pay: Pay, name: str) -> bool:
 
 
 def _call_vote(world: World, sailor: Sailor, pay: Pay, name: str) -> bool:
-    """The first call opens the vote; calls of the same turn count as ballots in it."""
+    """The first call opens the vote; further calls in the same turn count as ballots."""
     if world.vote is None:
         world.vote = Vote(sailor.name, world.clock + world.scenario.vote_turns - 1)
     world.vote.ballots.setdefault(sailor.name, name)

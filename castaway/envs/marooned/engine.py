@@ -1,7 +1,8 @@
-"""One turn of MAROONED: all living sailors act at once, the world answers, and each sailor is paid.
+"""Plays a game of MAROONED turn by turn: all living sailors act at once, and each gets its reward.
 
-Actions are resolved in the order of the crew, which moves on by one sailor a turn so that nobody is always first. What
-was legal when the turn began but came too late (another sailor took the pile) has no effect and costs no energy.
+Actions are executed in the order of the crew, which rotates by one sailor each turn so that nobody is always first. An
+action that was legal at the start of the turn but comes too late (another sailor took the pile) has no effect and costs
+no energy.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from castaway.envs.marooned.voting import count_vote
 
 
 class Game:
-    """A game in progress."""
+    """One game of MAROONED."""
 
     def __init__(self, scenario: Scenario, seed: int) -> None:
-        """A new game at dawn of the first day."""
+        """Start a new game at dawn of the first day."""
         self.world: World = new_world(scenario, seed)
         self._observations: dict[str, Observation] = {}
 
@@ -34,7 +35,7 @@ class Game:
         return bool(self.world.winner)
 
     def observation(self, name: str) -> Observation:
-        """What the sailor knows in this turn; the same object until the turn ends."""
+        """What the sailor knows in this turn; the same object until the next step."""
         if name not in self._observations:
             self._observations[name] = observe(self.world, self.world.sailors[name])
         return self._observations[name]
@@ -43,11 +44,11 @@ class Game:
         """Play one turn.
 
         Args:
-            actions: what each living sailor does; who is missing or not allowed to do it waits.
-            messages: what sailors say aloud beside acting, within their limits; dropped when over them.
+            actions: sailor to action; a sailor with a missing or illegal action waits.
+            messages: sailor to a message said aloud in addition to the action; dropped if the sailor may not say it.
 
         Returns:
-            What every sailor was paid for this turn. Nobody is paid after its death or the end.
+            Sailor to reward of this turn; 0 for all turns after its death.
 
         Raises:
             ValueError: the game is over.
@@ -56,6 +57,7 @@ class Game:
         if self.over:
             raise ValueError("the game is over")
         pay = Pay(world)
+        # Legality and costs depend only on the observations at the start of the turn, before any action has an effect.
         allowed = {sailor.name: self._allowed(sailor, actions.get(sailor.name, WAIT)) for sailor in world.living}
         spoken = {
             name: text
@@ -86,7 +88,7 @@ class Game:
         return living[first:] + living[:first]
 
     def _settle(self, pay: Pay) -> None:
-        """Standing pay of the turn, ship progress, and the end of the game if it has come."""
+        """Give the rewards of the turn and of ship progress, and end the game if it is decided."""
         pay.turn()
         pay.progress()
         self._finish(pay)
@@ -120,7 +122,7 @@ class Game:
                 sailor.messages = 0
 
     def _dawn(self, pay: Pay) -> None:
-        """A new day: hunger, poison, and a clean sheet for votes and talk."""
+        """Start a new day: food, poison and weather take effect; votes and message counts are reset."""
         world = self.world
         world.day, world.turn = world.day + 1, 1
         world.accused.clear()

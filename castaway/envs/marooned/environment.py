@@ -1,11 +1,13 @@
 """MAROONED as a text environment.
 
 - Agents: the five sailors of the scenario.
-- Seats: `crew` (the four colonists, against the scripted saboteur), `traitor` (against the scripted crew), `all`.
-- Prompts: every living sailor of the seat, every turn, in the rendering that the parameters name.
-- Actions: the typed forms of `castaway.envs.marooned.actions`; `WAIT` is the idle one.
-- Reward: the scenario's rates, per sailor.
-- End: the crew wins by the ship or by ejecting the traitor; the traitor by time, or when too few are left.
+- Seats: `crew` (the four colonists, against the scripted saboteur), `traitor` (against the scripted crew), `all` (every
+  sailor).
+- Prompts: one for each living sailor of the seat in every turn, in the configured rendering.
+- Actions: those of `castaway.envs.marooned.actions`; `WAIT` is the idle action.
+- Reward: per sailor, as the scenario defines it.
+- End: the crew wins by finishing the ship or ejecting the traitor; the traitor wins when the days are over or too few
+  sailors are alive.
 """
 
 from __future__ import annotations
@@ -27,23 +29,23 @@ from castaway.envs.marooned.teaching import MaroonedRules
 from castaway.tasks.environment import Message, Outcome, Prompt, TextEnvironment
 
 Casting = Callable[[str, Random], Script]
-"""From a role to the script that plays it when no model does."""
+"""Returns the script that plays a role which the caller does not play."""
 
 
 def standard_casting(role: str, random: Random) -> Script:
-    """Competent colonists against an active saboteur."""
+    """The standard scripts: competent colonists, an active saboteur."""
     return Saboteur() if role == "traitor" else Worker()
 
 
 class MaroonedEnvironment(TextEnvironment):
-    """One game at a time; see the module."""
+    """The environment; it holds one game at a time. See the module docstring."""
 
     name = "marooned"
     seats = ("crew", "traitor", "all")
     idle = "WAIT"
 
     def __init__(self, scenario: str, rendering: str, casting: Casting = standard_casting) -> None:
-        """A table for games of one scenario."""
+        """Make an environment for games of one scenario; `rendering` is `compact` or `full`."""
         self.scenario = load_scenario(scenario)
         self.agents = tuple(self.scenario.crew)
         self.rules = MaroonedRules()
@@ -51,13 +53,18 @@ class MaroonedEnvironment(TextEnvironment):
         self._casting = casting
 
     def reset(self, task_id: int, seat: str) -> None:
-        """Start the game of `task_id`."""
+        """Start the game of `task_id`.
+
+        Raises:
+            ValueError: the id is negative or the seat unknown.
+        """
         if task_id < 0 or seat not in self.seats:
             raise ValueError(f"there is no episode {task_id} with seat {seat!r}; seats are {', '.join(self.seats)}")
         self._game = Game(self.scenario, task_id)
         self._seat = seat
         sailors = self._game.world.sailors.values()
         self._scripts = {
+            # Each sailor has its own seed; with up to 15 sailors the seeds of two task ids do not overlap.
             sailor.name: self._casting(sailor.role, Random(task_id * 16 + number + 1))
             for number, sailor in enumerate(sailors)
             if seat != "all" and (sailor.role == "traitor") != (seat == "traitor")
@@ -67,7 +74,7 @@ class MaroonedEnvironment(TextEnvironment):
         self._skip()
 
     def prompts(self) -> tuple[Prompt, ...]:
-        """Every living sailor of the seat; rendered once a turn."""
+        """A prompt for each living sailor of the seat; rendered only once per turn."""
         if self.done:
             return ()
         if self._asked is None:
@@ -78,7 +85,7 @@ class MaroonedEnvironment(TextEnvironment):
         return [sailor for sailor in self._game.world.living if sailor.name not in self._scripts]
 
     def prompt_of(self, observation: Observation) -> Prompt:
-        """What a sailor with this knowledge is shown."""
+        """The prompt for this observation."""
         messages: tuple[Message, ...] = (
             {"role": "system", "content": self._rendering.system_text(observation)},
             {"role": "user", "content": self._rendering.user_text(observation)},
@@ -86,7 +93,11 @@ class MaroonedEnvironment(TextEnvironment):
         return Prompt(observation.name, observation.role, messages, observation)
 
     def step(self, actions: Mapping[str, str]) -> dict[str, float]:
-        """Play one turn, and on to the next in which somebody of the seat speaks."""
+        """Play one turn, and then all turns until a sailor of the seat must act again or the game is over.
+
+        Raises:
+            ValueError: the episode is over.
+        """
         if self.done:
             raise ValueError("the episode is over: reset before the next step")
         rewards = self._play(actions)
@@ -107,7 +118,7 @@ class MaroonedEnvironment(TextEnvironment):
         return self._game.step(chosen)
 
     def _skip(self) -> dict[str, float]:
-        """Turns in which nobody of the seat is alive are played by the scripts alone."""
+        """Let the scripts play while no sailor of the seat is alive; returns the rewards of these turns."""
         rewards = dict.fromkeys(self.agents, 0.0)
         while not self.done and not self._speakers():
             for name, amount in self._play({}).items():
@@ -120,14 +131,14 @@ class MaroonedEnvironment(TextEnvironment):
         return self._game.over
 
     def outcome(self) -> Outcome:
-        """Success is the seat's own side winning; for `all`, the crew's."""
+        """Success means that the side of the seat has won; for `all`, the crew."""
         world = self._game.world
         side = "traitor" if self._seat == "traitor" else "crew"
         details = {"days": float(world.day), "progress": world.progress, "alive": float(len(world.living))}
         return Outcome(world.winner == side, world.ending, details)
 
     def snapshot(self) -> dict[str, Any]:
-        """The whole truth of this moment, with the actions that led to it."""
+        """The complete state, with the actions of the last turn."""
         world = self._game.world
         return {
             "day": world.day,

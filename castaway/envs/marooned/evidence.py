@@ -1,4 +1,4 @@
-"""The public log: what was seen, what was suspected, and what was planted. Nobody can tell the last two apart."""
+"""The public log of evidence. Planted entries look exactly like true ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from castaway.envs.marooned.state import Clue, Sailor, World, distance
 
 
 def log_clue(world: World, pay: Pay, kind: str, about: str, strength: int, text: str) -> None:
-    """Write an entry; who has been named too often pays for it, once."""
+    """Add an entry to the log; a sailor named too often loses reward for it, once."""
     world.clues.append(Clue(world.day, world.turn, kind, about, strength, text))
     if about:
         sailor = world.sailors[about]
@@ -19,7 +19,7 @@ def log_clue(world: World, pay: Pay, kind: str, about: str, strength: int, text:
 
 
 def witnesses(world: World, doer: Sailor, apart_from: str = "") -> bool:
-    """Whether another living sailor is near enough to recognise the doer's hand."""
+    """Whether another living sailor (except `apart_from`) is near enough to recognise `doer`."""
     reach = world.scenario.evidence.witness
     return any(
         distance(other.place, doer.place) <= reach
@@ -29,7 +29,7 @@ def witnesses(world: World, doer: Sailor, apart_from: str = "") -> bool:
 
 
 def see_sabotage(world: World, pay: Pay, sailor: Sailor, component: str) -> None:
-    """Everybody learns that the ship was damaged; by whom, only if somebody saw it."""
+    """Log sabotage; the entry names the saboteur only if somebody saw it."""
     strength = world.scenario.evidence.sabotage
     if strength is not None and witnesses(world, sailor):
         log_clue(world, pay, "sabotage", sailor.name, strength, f"{sailor.name} was seen breaking the {component}.")
@@ -38,21 +38,21 @@ def see_sabotage(world: World, pay: Pay, sailor: Sailor, component: str) -> None
 
 
 def see_poison(world: World, pay: Pay, sailor: Sailor) -> None:
-    """Gathering poison in sight of another is noted."""
+    """Log that a sailor gathered poison, if another sailor saw it."""
     strength = world.scenario.evidence.poison_collected
     if strength is not None and witnesses(world, sailor):
         log_clue(world, pay, "poison", sailor.name, strength, f"{sailor.name} was seen gathering poison.")
 
 
 def frame(world: World, pay: Pay, name: str) -> None:
-    """Plant an entry against `name`; it reads as a true one would."""
+    """Plant an entry against `name` that looks like a true one."""
     strength = world.random.randint(*world.scenario.evidence.framing)
     component = world.random.choice(list(world.scenario.components))
     log_clue(world, pay, "sabotage", name, strength, f"{name} was seen breaking the {component}.")
 
 
 def close_day_tally(world: World, pay: Pay) -> None:
-    """At the day's end the store is counted, and what sailors said of their places is compared with what was seen."""
+    """At the end of a day, log sailors that handed in much less material than they gathered."""
     rules = world.scenario.evidence
     for sailor in world.living:
         missing = sailor.gathered - sailor.handed_in
@@ -66,7 +66,7 @@ _CLAIM = re.compile(r"\bI am at (?:(\w+) )?\((\d+), ?(\d+)\)")
 
 
 def compare_claim(world: World, pay: Pay, sailor: Sailor, text: str) -> None:
-    """Who says «I am at (x,y)» within sight of another and is not there has been caught out."""
+    """Log a lie about the own position («I am at (x,y)»), if another sailor can see where the speaker is."""
     strength = world.scenario.evidence.location_mismatch
     claim = _CLAIM.search(text)
     if strength is None or claim is None:

@@ -1,4 +1,4 @@
-"""The long rendering of an observation, for instruct models: the rules, the map in sight, and all that is known."""
+"""The full rendering of an observation, for instruct models: the rules, a map, and everything the sailor knows."""
 
 from __future__ import annotations
 
@@ -11,11 +11,16 @@ from castaway.envs.marooned.scenario import load_scenario
 from castaway.envs.marooned.state import Place
 
 CLUES_SHOWN = 12
+"""Number of newest clues in a prompt."""
 ACTIONS_SHOWN = 40
+"""Number of legal actions listed in a prompt."""
 
 
 def system_text(observation: Observation) -> str:
-    """The rules and how to answer, and then who the reader is: what all prompts begin with is read once for all."""
+    """The system message: rules and reply format, then name and role.
+
+    The rules come first because they are the same in all prompts of a scenario: a server caches the common prefix.
+    """
     lines = [_rules(observation.scenario.name), "", "# You", f"You are {observation.name}, a shipwrecked sailor."]
     if observation.role == "traitor":
         own = [verb for verb in FORMS if verb in TRAITOR_VERBS]
@@ -71,7 +76,7 @@ def _rules(scenario_name: str) -> str:
 
 
 def user_text(observation: Observation) -> str:
-    """What the reader knows."""
+    """The user message: what the sailor knows."""
     phase = observation.phase
     return "\n".join(
         [
@@ -119,7 +124,7 @@ def _mate(name: str, status: str, place: Place | None, symptoms: str) -> str:
 
 
 def _map(observation: Observation) -> list[str]:
-    """The tiles in sight, north up: @ you, C camp, a digit for other sailors, a letter for a pile, # sea."""
+    """A map of the tiles in sight, north up: @ you, C camp, digits sailors, letters piles, # sea, . land."""
     here, x, y = observation.place
     level = observation.scenario.levels[here]
     reach = observation.vision
@@ -131,6 +136,7 @@ def _map(observation: Observation) -> list[str]:
         if where == here and row in rows and 0 <= column - west <= 2 * reach:
             rows[row][column - west] = letter
 
+    # Later marks replace earlier ones on the same tile, so the most important ones come last.
     for pile in observation.piles:
         mark(pile.place, pile.kind[0])
     mark(observation.camp, "C")
@@ -146,11 +152,12 @@ def _map(observation: Observation) -> list[str]:
 
 @cache
 def _empty(width: int, west: int, count: int) -> str:
-    """A row of land with the sea at its ends."""
+    """A row of `count` tiles from column `west`: land inside the level, sea outside it."""
     return "".join("." if 0 <= column < width else "#" for column in range(west, west + count))
 
 
 def _rows(depth: int, north: int, count: int) -> range:
+    """The rows of the level among `count` rows from `north`."""
     return range(max(0, north), min(depth, north + count))
 
 

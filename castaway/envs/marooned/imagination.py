@@ -1,7 +1,7 @@
-"""Synthetic states of a game, for pretraining the tiny base model: ships, stores and evidence that no play led to.
+"""Synthetic states of a game, for pretraining the tiny base model: other ships, stores and evidence than in real play.
 
-The crews whose games make that text rarely come far: a finished sail over a broken hull, or strong evidence beside an
-open vote, hardly ever stands in it. Who trains on real play meets all of that once it has learned to win.
+The scripted games of the pretraining text rarely get far, so many states hardly occur in it: a finished sail over a
+broken hull, for example, or strong evidence during an open vote. A policy meets such states once it has learned to win.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from castaway.envs.marooned.observation import Mate, Observation
 from castaway.envs.marooned.state import Clue
 
 AT_CAMP = 0.3
-"""Share of the synthetic states in which the sailor stands at the camp, where most of it matters."""
+"""Share of the synthetic states with the sailor at the camp, where ship and store matter most."""
 COMPANY = 0.5
-"""Share of those in which a mate stands there too: it takes two to build."""
+"""Share of those with another sailor at the camp too: building takes two."""
 CLUES = 0.3
-"""Share of them with evidence."""
+"""Share of the synthetic states with evidence."""
 
 
 def imagined(observation: Observation, random: Random) -> Observation:
-    """The same sailor on the same day, with another ship, store, load, strength and evidence."""
+    """A synthetic observation: the same sailor and day, but another ship, store, load, energy and evidence."""
     scenario = observation.scenario
     ship = {name: random.choice((0, 100, random.randint(1, 99))) for name in scenario.components}
+    # With a finished ship the game would be over.
     if min(ship.values()) == 100:
         ship[random.choice(list(ship))] = random.randint(0, 99)
     useful = [*scenario.materials, *scenario.food]
@@ -45,14 +46,14 @@ def imagined(observation: Observation, random: Random) -> Observation:
 
 
 def _joined(observation: Observation, random: Random) -> tuple[Mate, ...]:
-    """The mates, one of whom has come to the camp if it lives."""
+    """The other sailors, one of them moved to the camp if it is alive."""
     chosen = random.choice(observation.mates)
     come = replace(chosen, place=observation.camp if chosen.status == "alive" else None)
     return tuple(come if mate is chosen else mate for mate in observation.mates)
 
 
 def _clue(observation: Observation, random: Random) -> Clue:
-    """Evidence against any mate, planted or true."""
+    """Evidence against a random other sailor, with the strength of planted or of true evidence."""
     strength = random.choice((random.randint(*observation.scenario.evidence.framing), 90, 95))
     about = random.choice(observation.mates).name
     return Clue(observation.day, max(1, observation.turn - 1), "sabotage", about, strength, f"{about} was seen")

@@ -1,4 +1,4 @@
-"""A new game: the island, its piles and stairs, the crew and the traitor among them, all from one seed."""
+"""Generates a new game from a seed: the island with piles and stairs, and the crew with its traitor."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def new_world(scenario: Scenario, seed: int) -> World:
 
 
 def draw_weather(world: World) -> None:
-    """The weather of a new day; where a scenario has none, nothing is drawn."""
+    """Draw the weather of a new day; without weather in the scenario no random number is used."""
     rules = world.scenario.weather
     if rules is not None:
         any_today = world.random.randrange(100) < rules.chance
@@ -45,7 +45,7 @@ def draw_weather(world: World) -> None:
 
 
 def _landings(scenario: Scenario, camp: Place, random: Random) -> list[Place]:
-    """Where the sailors begin: all at the camp, or scattered over the ground."""
+    """The starting places of the sailors: all at the camp, or random tiles of the ground level."""
     if not scenario.scattered:
         return [camp] * len(scenario.crew)
     level = scenario.levels[scenario.ground]
@@ -53,11 +53,15 @@ def _landings(scenario: Scenario, camp: Place, random: Random) -> list[Place]:
 
 
 def _stairs(scenario: Scenario, camp: Place, random: Random) -> dict[Place, Place]:
-    """Each stair leads to the stair back; those without a fixed place stand anywhere but at the camp."""
+    """Place of each stair to the place it leads to, which is the stair back.
+
+    A stair without a fixed place is put on a random tile, but not on the camp or on another stair.
+    """
     places: dict[tuple[str, str], Place] = {}
     for name, level in scenario.levels.items():
         for other, where in level.stairs.items():
             taken = {camp, *places.values()}
+            # The camp is always taken, so it stands for "not placed yet".
             place: Place = (name, where[0], where[1]) if where else camp
             while place in taken:
                 place = (name, random.randrange(level.width), random.randrange(level.depth))
@@ -66,13 +70,14 @@ def _stairs(scenario: Scenario, camp: Place, random: Random) -> dict[Place, Plac
 
 
 def _piles(scenario: Scenario, taken: set[Place], random: Random) -> dict[str, Pile]:
-    """Piles lie on tiles of their own while there are any, never at the camp or on stairs."""
+    """Random piles, by id: each on its own tile while there are enough, never on `taken` tiles."""
     piles: dict[str, Pile] = {}
     counts: dict[str, int] = {}
     for name, level in scenario.levels.items():
         tiles = [(name, x, y) for y in range(level.depth) for x in range(level.width) if (name, x, y) not in taken]
         kinds = [kind for kind, count in level.piles.items() for _ in range(count)]
         if len(kinds) > len(tiles):
+            # More piles than tiles: list each tile often enough, so that several piles may share one.
             tiles = tiles * (len(kinds) // len(tiles) + 1)
         for kind, place in zip(kinds, random.sample(tiles, len(kinds)), strict=True):
             counts[kind] = counts.get(kind, 0) + 1

@@ -1,7 +1,7 @@
-"""What one sailor knows: the only thing that prompts, rules of conduct, scripted sailors and teachers may read.
+"""The observation: everything that one sailor knows.
 
-Everything that a sailor is shown or refused is computed from its `Observation`, so nothing can leak that is not in
-here.
+Prompts, rules, scripted sailors and teachers read nothing else, so hidden state cannot leak into what a sailor is shown
+or refused.
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ from castaway.envs.marooned.state import Clue, Message, Pile, Place, Sailor, See
 
 @dataclass(frozen=True, slots=True)
 class Mate:
-    """Another sailor, as this one knows it."""
+    """What a sailor knows about another sailor."""
 
     name: str
     status: str
-    """`alive`, `dead` or `ejected`; deaths and ejections are announced to all."""
+    """`alive`, `dead` or `ejected`; all sailors learn of deaths and ejections."""
     place: Place | None
-    """Where it is, if in sight (the traitor always knows)."""
+    """Where it is, if in sight; None otherwise. The traitor always knows it."""
     symptoms: str
-    """`early` or `severe`, if in sight and showing; else empty."""
+    """Symptoms of poison, `early` or `severe`, if visible; otherwise empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One sailor's knowledge at the start of one turn."""
+    """What one sailor knows at the start of one turn."""
 
     scenario: Scenario
     day: int
     turn: int
     weather: str
-    """Of this day: storm, fog, rain, clear, or empty."""
+    """The weather of this day: storm, fog, rain, clear, or empty for none."""
     vision: int
-    """How far it sees."""
+    """How far the sailor sees, in tiles (Chebyshev distance)."""
     phase: Phase
     phase_turn: int
-    """1 in the first turn of the phase."""
+    """The turn within the phase, from 1."""
     name: str
     role: str
     place: Place
@@ -48,7 +48,7 @@ class Observation:
     ate: bool
     symptoms: str
     stair: Place | None
-    """Where the stair on this tile leads."""
+    """Where the stair on this tile leads; None without a stair."""
     store: dict[str, int]
     ship: dict[str, int]
     progress: float
@@ -57,34 +57,34 @@ class Observation:
     """Piles in sight or remembered."""
     clues: tuple[Clue, ...]
     accused: bool
-    """Asked today to show the backpack."""
+    """Whether the sailor was accused today, and may show its backpack."""
     vote_open: bool
     voted: bool
     vote_over: bool
-    """Today's vote has been held."""
+    """Whether a vote was already held today."""
     mistaken: bool
-    """Too many innocents were ejected: there are no more votes."""
+    """Whether too many innocents were ejected, so that no more votes can be called."""
     messages: tuple[Message, ...]
-    """The newest, oldest first: said aloud by anyone, told to this sailor, or told by it."""
+    """The newest messages, oldest first: said aloud by anyone, or told to or by this sailor."""
     messages_left: int
-    """How many it may still send in this phase; 0 also while it has to wait between two."""
+    """How many messages the sailor may still send in this phase; 0 also while it must wait after the last one."""
     framed: bool
     sos_sent: bool
     note: str
-    """What became of its last action."""
+    """The result of its last action, as a sentence, or empty."""
 
     @property
     def load(self) -> int:
-        """Units carried."""
+        """Units in the backpack."""
         return sum(self.backpack.values())
 
     @property
     def at_camp(self) -> bool:
-        """Whether it stands at the camp."""
+        """Whether the sailor is at the camp."""
         return self.place == self.camp
 
     def mate(self, name: str) -> Mate | None:
-        """The other sailor of that name."""
+        """The other sailor with this name, or None."""
         return next((mate for mate in self.mates if mate.name == name), None)
 
     def here(self) -> list[SeenPile]:
@@ -93,7 +93,11 @@ class Observation:
 
 
 def phase_at(scenario: Scenario, turn: int) -> tuple[Phase, int]:
-    """The phase of a turn of the day (from 1), and the turn's number within it."""
+    """The phase of a turn of the day, and the turn within the phase; both turns count from 1.
+
+    Raises:
+        IndexError: the day has fewer turns.
+    """
     for phase in scenario.phases:
         if turn <= phase.turns:
             return phase, turn
@@ -102,7 +106,7 @@ def phase_at(scenario: Scenario, turn: int) -> tuple[Phase, int]:
 
 
 def symptoms_of(sailor: Sailor, world: World) -> str:
-    """What a look at a sailor shows of the poison in it."""
+    """The visible symptoms of poison: `early`, `severe`, or empty."""
     if sailor.poisoned_on is None or not sailor.alive:
         return ""
     days = world.day - sailor.poisoned_on
@@ -111,7 +115,7 @@ def symptoms_of(sailor: Sailor, world: World) -> str:
 
 
 def observe(world: World, sailor: Sailor) -> Observation:
-    """The sailor's knowledge now; also refreshes its memory of piles in sight."""
+    """Make the sailor's observation; this also updates its memory of piles."""
     scenario = world.scenario
     phase, phase_turn = phase_at(scenario, world.turn)
     vision = scenario.levels[sailor.place[0]].vision
@@ -170,7 +174,7 @@ def _look(world: World, sailor: Sailor, vision: int) -> None:
 
 
 def _in_sight(world: World, place: Place, vision: int) -> list[Pile]:
-    """The piles of the tiles in sight, by going through the piles or the tiles, whichever are fewer."""
+    """The piles in sight, found by going through all piles or through the tiles in sight, whichever are fewer."""
     if len(world.piles) <= (2 * vision + 1) ** 2:
         return [pile for pile in world.piles.values() if distance(pile.place, place) <= vision]
     level, x, y = place

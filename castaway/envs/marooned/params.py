@@ -1,4 +1,4 @@
-"""The `game` of a run of MAROONED in `params.yaml`."""
+"""The `game` section of MAROONED in `params.yaml`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from castaway.config.section import Fraction, Section
 
 
 class MaroonedParams(Section):
-    """Which island, how it is told, and how often the policy plays the traitor."""
+    """The scenario, its rendering, and how often the policy plays the traitor."""
 
     scenario: Literal["skiff", "classic"]
     rendering: Literal["compact", "full"]

@@ -1,4 +1,4 @@
-"""Rewards: each paid once, to the sailor that earned it, by the scenario's rates for its role."""
+"""The rewards of a turn, by the rates that the scenario sets for each role."""
 
 from __future__ import annotations
 
@@ -7,24 +7,25 @@ from castaway.envs.marooned.state import Sailor, World
 
 
 class Pay:
-    """The payroll of one turn."""
+    """Adds up the rewards of one turn."""
 
     def __init__(self, world: World) -> None:
-        """Note the ship as it is before the turn."""
+        """Start a turn; the current ship progress is what later progress is compared with."""
         self._world = world
         self._progress = world.progress
         self.total: dict[str, float] = dict.fromkeys(world.sailors, 0.0)
+        """Sailor to reward of the turn so far."""
 
     def of(self, sailor: Sailor) -> RolePay:
         """The rates of the sailor's role."""
         return self._world.scenario.traitor if sailor.role == "traitor" else self._world.scenario.colonist
 
     def add(self, sailor: Sailor, amount: float) -> None:
-        """Pay one sailor."""
+        """Add to the reward of one sailor."""
         self.total[sailor.name] += amount
 
     def turn(self) -> None:
-        """The price of a turn, and the state of one's body."""
+        """Add what every living sailor gets each turn, and the rewards for high or low energy."""
         scenario = self._world.scenario
         for sailor in self._world.living:
             rates = self.of(sailor)
@@ -35,7 +36,10 @@ class Pay:
                 self.add(sailor, rates.energy_low)
 
     def progress(self) -> None:
-        """Points of ship progress since the turn began; what sabotage takes is taken back, so nothing is paid twice."""
+        """Reward ship progress since the start of the turn, and milestones.
+
+        Progress lost to sabotage is subtracted, so repairing it is not rewarded twice.
+        """
         gained = self._world.progress - self._progress
         reached = {mark for mark in ("25", "50", "75") if self._world.progress >= int(mark)} - self._world.milestones
         self._world.milestones |= reached
@@ -46,14 +50,14 @@ class Pay:
                 self.add(sailor, rates.milestones.get(mark, 0.0))
 
     def success(self) -> None:
-        """The end of the game, for the living of the winning side, by the tier of the victory."""
+        """Reward the living sailors of the winning side for the victory, scaled by its tier."""
         share = self._tier() / 100
         for sailor in self._world.living:
             if (sailor.role == "traitor") == (self._world.winner == "traitor"):
                 self.add(sailor, share * self.of(sailor).success)
 
     def _tier(self) -> int:
-        """What the victory is worth, in percent."""
+        """The value of the victory in percent of the full reward."""
         world = self._world
         tiers = world.scenario.tiers
         if tiers is None:

@@ -1,4 +1,4 @@
-"""Whole players of MAROONED, made of the scripts: prompt in, reply out."""
+"""The expert and the demonstrator of MAROONED, which turn a prompt into a reply by a scripted sailor."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from castaway.tasks.task import Player
 
 
 def expert(prompt: Prompt) -> Reply:
-    """What a competent player of the prompt's role answers."""
+    """The reply of a competent player of the prompt's role."""
     script: Script = Saboteur() if prompt.role == "traitor" else Worker()
     return _reply(script, prompt)
 
 
 def demonstrator(random: Random, carelessness: float) -> Player:
-    """An ordinary player: aimless in a share of its turns, whatever its role."""
+    """An imperfect player of either role, aimless in the share `carelessness` of its turns."""
     script = Careless(random, carelessness)
     return lambda prompt: _reply(script, prompt)
 

@@ -1,6 +1,6 @@
-"""Reading practice for the tiny base model: the same situation with other aims, and the step that each one takes.
+"""Extra replies for pretraining the tiny base model: the same situation with other aims, and the action for each aim.
 
-From play alone a small model learns slowly where in a prompt the answer stands; this text shows it for every resource.
+From played turns alone a small model learns slowly where in a prompt to look; these replies show it for every resource.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from castaway.tasks.reply import Reply
 
 
 def practice(observation: Observation, random: Random, count: int) -> list[Reply]:
-    """At most `count` answers with different aims, in a random order. They need not be legal or wise."""
+    """At most `count` replies with different aims, in random order. They need not be legal or good."""
     piles = [nearest_pile(observation, {kind}) for kind in observation.scenario.resources]
     decisions = [fetch(observation, pile) for pile in piles if pile]
     answers = [Reply(decision.aim, str(decision.action)) for decision in decisions]
-    # What is carried and what is ready are shown wherever the sailor is, though they can be used at the camp alone.
+    # The prompt always shows what is carried and what can be built, so these replies fit it even away from the camp.
     answers += [Reply("store", f"DEPOSIT {kind} {amount}") for kind, amount in list(bringable(observation).items())[:1]]
     answers += [Reply("ready", f"BUILD {name}") for name in ready_components(observation)[:1]]
     if heading(observation.place, observation.camp) != "here":

@@ -1,6 +1,6 @@
-"""A scenario: every size, cost, count, limit and reward of a game of MAROONED, as checked data.
+"""A scenario: all sizes, costs, counts, limits and rewards of a game of MAROONED, as checked data.
 
-The rules are the same for all scenarios; `scenarios/classic.yaml` is the published island and `scenarios/skiff.yaml`
+The rules are the same for all scenarios. `scenarios/classic.yaml` is the published island; `scenarios/skiff.yaml` is
 one that a model of a million parameters can learn on a laptop.
 """
 
@@ -21,7 +21,7 @@ Percent = Annotated[int, Field(ge=0, le=100)]
 
 
 class Data(BaseModel):
-    """A frozen, strict piece of a scenario."""
+    """The base class of all parts of a scenario: frozen and strict."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -30,47 +30,47 @@ class Level(Data):
     """One level of the island: x grows east, y grows south."""
 
     height: int
-    """z: levels are climbed between in order of their height."""
+    """The z coordinate: CLIMB UP leads to a level of greater height."""
     width: Counting
     depth: Counting
     vision: Natural
-    """A sailor sees this far, in both axes (Chebyshev distance)."""
+    """How far a sailor sees, in tiles (Chebyshev distance)."""
     stairs: dict[str, list[int] | None]
-    """To which level a stair leads, and where it stands; null places it at random."""
+    """Level that a stair leads to, and the stair's place [x, y]; null for a random place."""
     piles: dict[str, Natural]
     """Resource type to number of piles."""
 
 
 class Component(Data):
-    """A part of the ship. It is paid for from the common store in equal steps."""
+    """A component of the ship. It is built in equal steps with materials from the common store."""
 
     share: Percent
-    """Its share of the ship's progress."""
+    """Its share of the ship's progress, in percent."""
     step_cost: dict[str, Counting]
-    """What one BUILD takes from the store."""
+    """Resource to the units that one BUILD takes from the store."""
     steps: Counting
-    """How many BUILDs finish it."""
+    """Number of BUILDs that finish it."""
     after: str | None
-    """The component that must be finished first."""
+    """The component that must be finished first, if any."""
 
 
 class Phase(Data):
-    """A part of the day. Phases follow each other in the order of the list."""
+    """A phase of the day. Phases follow each other in the order of the list."""
 
     name: Literal["morning", "exploration", "evening", "discussion"]
     turns: Counting
     work: bool
-    """May sailors move, climb, gather, poison and sabotage?"""
+    """Whether sailors may move, climb, gather, poison and sabotage."""
     vote: bool
-    """May sailors call votes, vote and be searched?"""
+    """Whether sailors may accuse, call votes, vote and be searched."""
     messages: Natural
-    """Messages that a sailor may send in the phase."""
+    """Number of messages that a sailor may send in the phase."""
     message_every: Counting
-    """At most one message in so many turns."""
+    """Smallest number of turns from one message of a sailor to its next one."""
 
 
 class Energy(Data):
-    """What work costs. The traitor pays `traitor_discount` percent less, rounded up."""
+    """The energy that work costs. The traitor pays `traitor_discount` percent less, rounded up."""
 
     start: Counting
     most: Counting
@@ -81,13 +81,13 @@ class Energy(Data):
     build: Natural
     traitor_discount: Percent
     fed: Natural
-    """Gained at dawn by who ate the day before."""
+    """Energy gained at dawn by a sailor that ate the day before."""
     hungry: Natural
-    """Lost at dawn by who did not; a sailor without energy dies."""
+    """Energy lost at dawn by a sailor that did not; a sailor without energy dies."""
 
 
 class Poison(Data):
-    """A poisoned sailor shows nothing, then symptoms, then dies; days since the poisoning."""
+    """When poison has an effect, in days since the poisoning: early symptoms, severe symptoms, death."""
 
     early: Counting
     severe: Counting
@@ -95,24 +95,24 @@ class Poison(Data):
 
 
 class Evidence(Data):
-    """Strengths of the entries of the public log; null switches a kind off."""
+    """Strengths of the entries of the public log, 0 to 100; null switches a kind of entry off."""
 
     witness: Natural
-    """A hand is recognised at most this far away."""
+    """Largest distance at which a sailor recognises what another one does, in tiles."""
     sabotage: Percent | None
     poison_collected: Percent | None
     suspicious_death: Percent | None
     location_mismatch: Percent | None
     resource_theft: Percent | None
     theft_margin: Percent
-    """Theft is logged when more than this percentage of what was gathered was not handed in by the day's end."""
+    """A theft is logged if at the end of a day more than this percentage of the gathered material was not deposited."""
     false_information: Percent | None
     framing: list[Percent]
     """Lowest and highest strength of planted evidence."""
 
 
 class RolePay(Data):
-    """What one role is paid."""
+    """The rewards of one role, by event."""
 
     turn: float
     gather: float
@@ -129,71 +129,73 @@ class RolePay(Data):
     sabotage: float
     poison_kill: float
     named: float
-    """Paid once when a sailor has been named in more than `Scenario.named_limit` entries of evidence."""
+    """Added once, when a sailor is named in more than `Scenario.named_limit` entries of evidence."""
 
 
 class Weather(Data):
-    """Some days are a storm, fog, rain or clear skies, alike likely; all others are nothing."""
+    """Some days have storm, fog, rain or clear skies, each with the same probability; the others have no weather."""
 
     chance: Percent
-    """Of a day to have any."""
+    """Probability that a day has weather, in percent."""
     fog_vision: Natural
-    """In fog nobody sees farther."""
+    """How far sailors see in fog, at most, in tiles."""
     rain_cost: Counting
-    """What work costs in the rain, in percent; in a storm there is none."""
+    """Cost of work in rain, in percent of the normal cost; in a storm there is no work."""
     clear_cost: Counting
+    """Cost of work under clear skies, in percent of the normal cost."""
 
 
 class Tiers(Data):
-    """How much of the pay for success a victory is worth."""
+    """How much of the reward for success a victory gives."""
 
     survivors: dict[int, Percent]
-    """The crew's: at least so many colonists left, in percent of the pay; with fewer, nothing."""
+    """For the crew: smallest number of colonists alive to percent of the reward; 0 with fewer."""
     progress: dict[int, Percent]
-    """The traitor's: the ship below this progress, in percent of the pay; above all, nothing."""
+    """For the traitor: progress that the ship stayed below to percent of the reward; 0 above all."""
 
 
 class Scenario(Data):
-    """A whole game as data."""
+    """All data of a game."""
 
     name: str
     crew: Annotated[list[str], Field(min_length=3)]
     days: Counting
     levels: dict[str, Level]
     camp: list[int]
-    """Where the store and the ship are, on the level of height 0."""
+    """The tile [x, y] of store and ship, on the level of height 0."""
     scattered: bool
-    """Sailors begin on random tiles of the ground, not at the camp."""
+    """Whether sailors begin on random tiles of the ground level instead of at the camp."""
     backpack: Counting
-    """Units that a sailor can carry."""
+    """Largest number of units that a sailor can carry."""
     pile_amount: Counting
     """Units in a new pile."""
     gather_amount: Counting
-    """Units that one GATHER takes at the most."""
+    """Largest number of units that one GATHER takes."""
     resources: list[str]
     food: dict[str, Counting]
-    """Food type to the energy that it restores."""
+    """Food to the energy that one unit restores."""
     poison_type: str
     antidote_type: str
     components: dict[str, Component]
     builders: Counting
-    """Living sailors that must stand at the camp for a BUILD."""
+    """Number of living sailors that must be at the camp for a BUILD."""
     phases: Annotated[list[Phase], Field(min_length=1)]
     quorum: Counting
-    """With fewer living sailors no vote can be called."""
+    """Smallest number of living sailors with which a vote can be called."""
     majority: Percent
-    """A sailor is ejected by more than this share of the living."""
+    """A sailor is ejected by the votes of more than this percentage of the living sailors."""
     mistakes: Counting
-    """After so many ejected innocents nobody can call a vote any more."""
+    """Number of ejected innocents after which no more votes can be called."""
     vote_turns: Counting
-    """A vote closes so many turns after it was called, or with its phase."""
+    """Number of turns that a vote is open, if its phase does not end before."""
     message_length: Counting
+    """Largest length of a message, in characters."""
     energy: Energy
     poison: Poison
     sabotage_points: list[Percent]
-    """Least and most progress that a component loses."""
+    """Lowest and highest number of points that a component loses by SABOTAGE."""
     sabotage_range: Natural
-    """A saboteur must be at most this far from the ship."""
+    """Largest distance from the ship at which it can be sabotaged, in tiles."""
     evidence: Evidence
     weather: Weather | None
     tiers: Tiers | None
@@ -203,17 +205,17 @@ class Scenario(Data):
     colonist: RolePay
     traitor: RolePay
     least_alive: Counting
-    """With fewer sailors alive the traitor wins."""
+    """The traitor wins if fewer sailors are alive."""
 
     @cached_property
     def materials(self) -> tuple[str, ...]:
-        """Resource types that the ship is made of, in the order of `resources`."""
+        """Resources that the ship is made of, in the order of `resources`."""
         costs = [part.step_cost for part in self.components.values()]
         return tuple(kind for kind in self.resources if any(kind in cost for cost in costs))
 
     @cached_property
     def turns_per_day(self) -> int:
-        """Turns from dawn to dawn."""
+        """Number of turns in a day."""
         return sum(phase.turns for phase in self.phases)
 
     @cached_property
@@ -248,7 +250,7 @@ class Scenario(Data):
         return self
 
     def _finishable(self) -> None:
-        """More than the ship costs must lie on the island; the published island had less (marooned, part 2)."""
+        """Check that the island holds enough material for the ship; the published island did not (marooned, part 2)."""
         for kind in self.resources:
             needed = sum(part.steps * part.step_cost.get(kind, 0) for part in self.components.values())
             there = self.pile_amount * sum(level.piles.get(kind, 0) for level in self.levels.values())
@@ -258,10 +260,10 @@ class Scenario(Data):
 
 @cache
 def load_scenario(name: str) -> Scenario:
-    """The scenario in `scenarios/NAME.yaml`, checked.
+    """Read and check the scenario in `scenarios/NAME.yaml`.
 
     Raises:
-        CastawayError: there is no such scenario, or its data contradict each other.
+        CastawayError: there is no such scenario, or its data are wrong or contradictory.
     """
     folder = resources.files("castaway.envs.marooned") / "scenarios"
     path = folder / f"{name}.yaml"

@@ -1,7 +1,7 @@
-"""Scripted sailors. Each sees its own observation and nothing else, like a model would.
+"""Scripted sailors. Like a policy, each decides on its own observation alone.
 
-`Worker` is a competent colonist, `Careless` one that is often aimless, `Saboteur` an active traitor, `Typist` writes
-random legal actions, and `Waiter` waits.
+`Worker` is a competent colonist, `Saboteur` an active traitor, `Careless` plays either role but is aimless in some
+turns, `Typist` takes random legal actions, and `Waiter` always waits.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from castaway.envs.marooned.observation import Observation
 from castaway.envs.marooned.state import Place, SeenPile, distance
 
 TRUSTED_CLUE = 80
-"""Planted evidence is at most 75 strong: who votes only on stronger clues is never fooled by it."""
+"""Strength from which the worker trusts a clue. Planted clues reach at most 75, so it never votes because of one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a scripted sailor does, and the aim that it would give as its reasoning."""
+    """An action of a scripted sailor, with the aim that becomes its reasoning."""
 
     action: Action
     aim: str
 
 
 class Script(Protocol):
-    """A sailor that is not a model."""
+    """A scripted sailor."""
 
     def __call__(self, observation: Observation) -> Decision:
-        """Its legal action for this turn."""
+        """A legal action for this turn."""
         ...
 
 
 def walk(observation: Observation, goal: Place) -> Action:
-    """One step toward a place of the same level, east or west before north or south."""
+    """One step toward a place on the same level, east or west first; WAIT at the place itself."""
     east, south = goal[1] - observation.place[1], goal[2] - observation.place[2]
     if east:
         return Action("MOVE", ("EAST" if east > 0 else "WEST",))
@@ -59,7 +59,7 @@ def go_to_camp(observation: Observation) -> Decision:
 
 
 def first_legal(observation: Observation, *wishes: Decision | None) -> Decision:
-    """The first wish that is legal now, else to rest."""
+    """The first of the decisions that is legal now; if none is, WAIT."""
     for wish in wishes:
         if wish is not None and refuse(observation, wish.action) is None:
             return wish
@@ -67,18 +67,18 @@ def first_legal(observation: Observation, *wishes: Decision | None) -> Decision:
 
 
 def room_left(observation: Observation) -> bool:
-    """Whether the backpack holds one unit more."""
+    """Whether the backpack has room for another unit."""
     return observation.load < observation.scenario.backpack
 
 
 AIMLESS = "wander"
-"""What an aimless sailor gives as its reasoning."""
+"""The reasoning of an aimless action."""
 
 REST = Decision(WAIT, "rest")
 
 
 def suspect(observation: Observation, least: int = TRUSTED_CLUE) -> str:
-    """The living sailor that the strongest clue names, if it is strong enough."""
+    """The living other sailor named by the strongest clue of strength `least` or more; empty if there is none."""
     clues = [clue for clue in observation.clues if clue.about not in ("", observation.name) and clue.strength >= least]
     for clue in sorted(clues, key=lambda clue: (-clue.strength, clue.about)):
         mate = observation.mate(clue.about)
@@ -88,7 +88,7 @@ def suspect(observation: Observation, least: int = TRUSTED_CLUE) -> str:
 
 
 class Waiter:
-    """Does nothing."""
+    """A sailor that always waits."""
 
     def __call__(self, observation: Observation) -> Decision:
         """WAIT."""
@@ -96,14 +96,14 @@ class Waiter:
 
 
 class Typist:
-    """Types random legal actions."""
+    """A sailor that takes random legal actions."""
 
     def __init__(self, random: Random) -> None:
-        """Draw from `random`."""
+        """Make a sailor that draws its actions from `random`."""
         self._random = random
 
     def __call__(self, observation: Observation) -> Decision:
-        """A legal action, each verb alike likely."""
+        """A random legal action: first a verb, then one of its actions, so that every verb has the same probability."""
         by_verb: dict[str, list[str]] = {}
         for text in legal_actions(observation):
             by_verb.setdefault(text.split(" ", 1)[0], []).append(text)
@@ -135,7 +135,7 @@ class Worker:
         return first_legal(observation, Decision(walk(observation, goal), f"search {heading(observation.place, goal)}"))
 
     def _at_hand(self, observation: Observation) -> list[Decision]:
-        """What can be done without a step: eat when weak, hand in, build."""
+        """Useful actions without walking, best first: eat, deposit, build."""
         wishes = []
         foods = [kind for kind in observation.scenario.food if kind in observation.backpack]
         tired = observation.energy <= observation.scenario.energy_high
@@ -151,7 +151,7 @@ class Worker:
         return wishes
 
     def _goal(self, observation: Observation) -> SeenPile | Place | None:
-        """Where to go: food when weak, the camp when loaded or needed there, else the best pile."""
+        """Where to go: to food when weak, to the camp when loaded or needed there, otherwise to the next pile."""
         need = remaining_need(observation)
         carried = sum(observation.backpack.get(kind, 0) for kind in need)
         if self._is_weak(observation) and room_left(observation):
@@ -169,13 +169,13 @@ class Worker:
         return pile or self._unknown(observation) or (None if observation.at_camp else observation.camp)
 
     def _is_weak(self, observation: Observation) -> bool:
-        """Whether another day like this would be too much; on the last day nobody saves his strength."""
+        """Whether the energy may not last for another day; never on the last day."""
         scenario = observation.scenario
         reserve = scenario.energy_low + scenario.energy.hungry
         return observation.energy <= reserve and observation.day < scenario.days
 
     def _unknown(self, observation: Observation) -> Place | None:
-        """Where to look for what is nowhere known: places all over the level in turn, each sailor another."""
+        """Where to search if no needed pile is known: points all over the level in turn, each sailor at another one."""
         name = observation.place[0]
         level, crew = observation.scenario.levels[name], observation.scenario.crew
         stride = 2 * level.vision + 1
@@ -186,6 +186,7 @@ class Worker:
             for y in range(level.vision, level.depth + level.vision, stride)
             for x in range(level.vision, level.width + level.vision, stride)
         ]
+        # Move on after two strides, usually enough time to reach the next point.
         hour = (observation.day * observation.scenario.turns_per_day + observation.turn) // (2 * stride)
         return points[(hour + crew.index(observation.name) * len(points) // len(crew)) % len(points)]
 
@@ -199,28 +200,28 @@ class Worker:
 
 
 class Careless:
-    """An ordinary sailor: plays its role, but does something aimless in a share of its turns."""
+    """An imperfect sailor: plays its role, but does something aimless in a share of its turns."""
 
     def __init__(self, random: Random, carelessness: float) -> None:
-        """Be aimless with probability `carelessness` a turn."""
+        """Make a sailor that is aimless with probability `carelessness` in each turn."""
         self._random = random
         self._carelessness = carelessness
         self._worker, self._saboteur, self._typist = Worker(), Saboteur(), Typist(random)
 
     def __call__(self, observation: Observation) -> Decision:
-        """Work, or drift."""
+        """An action of its role, or an aimless one."""
         if self._random.random() >= self._carelessness:
             return (self._saboteur if observation.role == "traitor" else self._worker)(observation)
         drift = self._typist(observation)
-        # Careless, not mad: nobody ejects a mate or throws materials away by absent-mindedness.
+        # Only harmless actions: by carelessness alone nobody ejects another sailor or drops materials.
         return drift if drift.action.verb in ("MOVE", "WAIT", "EAT") else Decision(WAIT, AIMLESS)
 
 
 class Saboteur:
-    """An active traitor: breaks the ship when nobody is near enough to recognise it, eats, and plants evidence."""
+    """An active traitor: sabotages the ship when nobody is near enough to see it, eats, and plants evidence."""
 
     def __call__(self, observation: Observation) -> Decision:
-        """The most harmful thing that looks harmless."""
+        """The most harmful action that leaves no proof."""
         if observation.phase.vote:
             return first_legal(observation, self._vote(observation), self._frame(observation), *self._eat(observation))
         if self._unseen(observation):
@@ -235,7 +236,7 @@ class Saboteur:
         return all(mate.place is None or distance(mate.place, observation.place) > reach for mate in observation.mates)
 
     def _strikes(self, observation: Observation) -> list[Decision]:
-        """Sabotage, most precious progress first."""
+        """Sabotage of each component, the largest share of progress first."""
         parts = sorted(observation.scenario.components.items(), key=lambda item: (-item[1].share, item[0]))
         return [Decision(Action("SABOTAGE", (name,)), "unseen") for name, _ in parts]
 
@@ -248,7 +249,7 @@ class Saboteur:
         return [Decision(action, "hungry") for action in actions]
 
     def _step(self, observation: Observation) -> Decision | None:
-        """Fetch food when weak, else lurk beside the ship, where any unseen moment can be used."""
+        """Fetch food when weak; otherwise stay within reach of the ship, ready for an unseen moment."""
         food = nearest_pile(observation, set(observation.scenario.food))
         if food and observation.energy <= observation.scenario.energy_low:
             return fetch(observation, food)

@@ -1,4 +1,4 @@
-"""How instruct models break the format in MAROONED, as seen in the wild."""
+"""Format errors of instruct models in MAROONED, as observed in their replies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole truth about a game in progress: what the engine knows and no sailor is shown."""
+"""The complete state of a game, which the engine knows and no sailor is shown."""
 
 from __future__ import annotations
 
@@ -8,24 +8,25 @@ from random import Random
 from castaway.envs.marooned.scenario import Scenario
 
 Place = tuple[str, int, int]
-"""Level, x, y."""
+"""Level name, x, y; x grows east and y south."""
 
 
 @dataclass(slots=True)
 class Pile:
-    """A heap of one resource on one tile."""
+    """A pile of one resource on one tile."""
 
     id: str
     kind: str
     place: Place
     amount: int
     fresh: bool = True
-    """Nature's own: gathering it is paid. What a sailor dropped is not, or dropping would mint rewards."""
+    """Whether it is an original pile. Only gathering those is rewarded; otherwise dropping and gathering in turn would
+    give unlimited reward."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeenPile:
-    """A pile as a sailor saw it last."""
+    """A pile as a sailor last saw it."""
 
     id: str
     kind: str
@@ -35,7 +36,7 @@ class SeenPile:
 
 @dataclass(slots=True)
 class Sailor:
-    """One sailor as it really is."""
+    """The true state of one sailor."""
 
     name: str
     role: str
@@ -48,35 +49,35 @@ class Sailor:
     poisoned_on: int | None = None
     poisoner: str | None = None
     framed: bool = False
-    """Has used its one FRAME."""
+    """Whether it has used its only FRAME."""
     messages: int = 0
-    """Sent in this phase."""
+    """Number of messages sent in this phase."""
     last_message: int = -1_000_000
-    """The turn of the game in which it last sent one."""
+    """The turn of the game (`World.clock`) in which it sent its last message."""
     sos_on: int = 0
-    """The day of its last SOS."""
+    """The day of its last SOS; 0 for none."""
     gathered: int = 0
     handed_in: int = 0
-    """Ship materials gathered and deposited, for the tally of thefts."""
+    """Units of ship material gathered and deposited today, for the log of thefts."""
     named: int = 0
-    """Entries of evidence that name it."""
+    """Number of entries of evidence that name it."""
     seen: dict[str, SeenPile] = field(default_factory=dict)
-    """What it remembers of piles, by their ids."""
+    """The piles that it remembers, by id."""
     known: tuple[SeenPile, ...] = ()
-    """The same in the order of the ids, as of its last look."""
+    """The same in the order of the ids; kept so that it is not sorted in every turn."""
     inbox: list[Message] = field(default_factory=list)
     note: str = ""
-    """What became of its last action, told to it alone."""
+    """The result of its last action, shown to this sailor only."""
 
     @property
     def load(self) -> int:
-        """Units carried."""
+        """Units in the backpack."""
         return sum(self.backpack.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Something said aloud (`to` is empty) or told to one sailor."""
+    """A message said aloud (`to` is empty) or told to one sailor."""
 
     day: int
     turn: int
@@ -87,13 +88,13 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Clue:
-    """An entry of the public log. Planted ones look like true ones."""
+    """An entry of the public log. Planted entries look like true ones."""
 
     day: int
     turn: int
     kind: str
     about: str
-    """The sailor whom it names, or empty."""
+    """The sailor that it names, or empty."""
     strength: int
     text: str
 
@@ -104,13 +105,13 @@ class Vote:
 
     called_by: str
     closes: int
-    """The turn of the game after which it is counted."""
+    """The turn of the game (`World.clock`) at whose end the votes are counted."""
     ballots: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class World:
-    """Everything."""
+    """The complete state of a game."""
 
     scenario: Scenario
     random: Random
@@ -123,22 +124,23 @@ class World:
     turn: int = 1
     store: dict[str, int] = field(default_factory=dict)
     spent: dict[str, int] = field(default_factory=dict)
-    """What the ship has swallowed."""
+    """Resource to the units used for the ship so far."""
     credited: dict[str, int] = field(default_factory=dict)
-    """Highest store + spent so far: only what rises above it is paid, so TAKE and DEPOSIT cannot mint."""
+    """Resource to the highest sum of store and spent so far. Only a deposit above it is rewarded; otherwise TAKE and
+    DEPOSIT in turn would give unlimited reward."""
     ship: dict[str, int] = field(default_factory=dict)
-    """Component to its points, 0-100."""
+    """Component to its points, 0 to 100."""
     clues: list[Clue] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
-    """Said aloud."""
+    """All messages said aloud."""
     accused: set[str] = field(default_factory=set)
-    """Asked today to show their backpacks."""
+    """Sailors accused today, who may show their backpacks."""
     weather: str = ""
-    """Of this day: storm, fog, rain, clear, or empty."""
+    """The weather of this day: storm, fog, rain, clear, or empty for none."""
     vote: Vote | None = None
     voted_today: bool = False
     mistakes: int = 0
-    """Innocents that were ejected."""
+    """Number of ejected innocents."""
     milestones: set[str] = field(default_factory=set)
     dropped: int = 0
     winner: str = ""
@@ -146,12 +148,12 @@ class World:
 
     @property
     def clock(self) -> int:
-        """Turns of the game before this one."""
+        """Number of turns of the game before this one."""
         return (self.day - 1) * self.scenario.turns_per_day + self.turn - 1
 
     @property
     def living(self) -> list[Sailor]:
-        """Sailors that are alive and aboard, in the order of the crew."""
+        """The sailors that are neither dead nor ejected, in the order of the crew."""
         return [sailor for sailor in self.sailors.values() if sailor.alive]
 
     @property
@@ -161,5 +163,5 @@ class World:
 
 
 def distance(a: Place, b: Place) -> int:
-    """Chebyshev distance on one level; across levels nobody sees or reaches anybody."""
+    """Chebyshev distance in tiles; across levels a very large number: sailors see and reach only their own level."""
     return max(abs(a[1] - b[1]), abs(a[2] - b[2])) if a[0] == b[0] else 1_000_000

@@ -1,4 +1,4 @@
-"""MAROONED as a task: its scripted players, its seats, and text for a tiny base model."""
+"""MAROONED as a task: players, seats, curriculum, and pretraining text for a tiny base model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from castaway.tasks.task import Player, Task
 
 
 class Marooned(Task[MaroonedParams]):
-    """Five sailors, one of them a traitor."""
+    """The game of five sailors, one of them a traitor."""
 
     name = "marooned"
     game_model = MaroonedParams
@@ -28,33 +28,33 @@ class Marooned(Task[MaroonedParams]):
     makes_synthetic = True
 
     def make(self) -> MaroonedEnvironment:
-        """A table for games of the scenario."""
+        """A new environment for games of the scenario."""
         return MaroonedEnvironment(self.game.scenario, self.game.rendering)
 
     def expert(self, prompt: Prompt) -> Reply:
-        """What a competent player of the prompt's role answers."""
+        """The reply of a competent player of the prompt's role."""
         return expert(prompt)
 
     def demonstrator(self, random: Random, carelessness: float) -> Player:
-        """An ordinary player: aimless in a share of its turns, whatever its role."""
+        """An imperfect player of either role, aimless in the share `carelessness` of its turns."""
         return demonstrator(random, carelessness)
 
     def curriculum(self, episodes: int) -> tuple[CurriculumStage, ...]:
-        """One stage: of the episodes of every step, the first few are the traitor's."""
+        """A single stage; in each step the first `traitor_share` of the episodes is played in the seat `traitor`."""
         traitors = round(episodes * self.game.traitor_share)
         return (
             CurriculumStage("all", self.training_ids(), ("traitor",) * traitors + ("crew",) * (episodes - traitors)),
         )
 
     def practice(self, observation: Any, random: Random, count: int) -> list[Reply]:
-        """The same situation with other aims."""
+        """Replies to the same situation with other aims."""
         return practice(observation, random, count)
 
     def slip(self, reply: Reply, random: Random) -> str:
-        """Invented verbs, small letters, missing blanks, and what goes wrong in any game."""
+        """Invented verbs, lower case, missing spaces, and the format errors of all games."""
         return slip(reply, random)
 
     def synthetic(self, environment: TextEnvironment, prompt: Prompt, random: Random) -> Prompt:
-        """The same sailor with another ship, store, load, strength and evidence."""
+        """The same sailor with another ship, store, load, energy and evidence."""
         assert isinstance(environment, MaroonedEnvironment)
         return environment.prompt_of(imagined(prompt.observation, random))

@@ -1,4 +1,4 @@
-"""What a teacher of MAROONED needs to know: what was meant by a wrong action, and what is legal but foolish."""
+"""What a teacher needs for MAROONED: the intention behind an invalid reply, and legal actions that are mistakes."""
 
 from __future__ import annotations
 
@@ -31,10 +31,11 @@ SYNONYMS = {
     "CONSUME": "EAT",
     "HEAL": "USE_ANTIDOTE",
 }
-"""Verbs that models invent, as seen in the wild, and what they stand for."""
+"""Verbs that models were observed to invent, and the verbs that they mean."""
 _TYPED = re.compile(rf"(?<![A-Za-z_])(?:{'|'.join(sorted(FORMS, key=len, reverse=True))})(?![A-Za-z_])")
-"""A verb as typed, standing alone."""
+"""A verb in capitals as a whole word."""
 _LONGEST_WORD = 24
+"""Number of characters kept of a word, so that gibberish does not make the comparison slow."""
 _AIMS = {
     "GATHER": "{} here",
     "DEPOSIT": "store",
@@ -45,26 +46,26 @@ _AIMS = {
     "VOTE": "suspect {}",
     "CALL_VOTE": "suspect {}",
 }
-"""What scripted sailors give as their reason for a verb; `{}` is its first argument."""
+"""The reason that scripted sailors give for a verb; `{}` is its first argument."""
 
 
 class MaroonedRules:
-    """The game's `Rules`."""
+    """The `Rules` of MAROONED."""
 
     def refusal(self, observation: Observation, action: str) -> Refusal | None:
-        """Why the text is not a legal action, or None."""
+        """Why the text is not a legal action, or None if it is one."""
         return read(observation, action)[1]
 
     def legal_actions(self, observation: Observation) -> tuple[str, ...]:
-        """Legal actions as typed."""
+        """The legal actions, without messages; see `conduct.legal_actions`."""
         return legal_actions(observation)
 
     def repair(self, observation: Observation, text: str) -> str:
-        """The legal action nearest in meaning: first the intention behind the verb, then the likeness of the words."""
+        """The legal action closest in meaning: first by the intention behind the verb, then by text similarity."""
         upper = _words(text)
         verb = _verb(text, upper)
         typed = list(_TYPED.finditer(text))
-        if not verb and typed:  # the action stands behind something else: REASONING, a label in markdown, an aim
+        if not verb and typed:  # the action follows other text: reasoning, a label in Markdown, an aim
             upper = _words(text[typed[-1].start() :])
             verb = typed[-1].group()
         wish = _intention(observation, verb, upper)
@@ -77,7 +78,7 @@ class MaroonedRules:
         return max(pool, key=lambda action: SequenceMatcher(None, action.upper(), wanted, autojunk=False).ratio())
 
     def reason(self, observation: Observation, action: str) -> str:
-        """The aim that a scripted sailor would give."""
+        """The aim that a scripted sailor would give for this action."""
         parsed = parse_action(action)
         verb, argument = (parsed.verb, parsed.arguments[0] if parsed.arguments else "") if parsed else ("", "")
         if verb == "MOVE":
@@ -85,7 +86,7 @@ class MaroonedRules:
         return _AIMS[verb].format(argument) if verb in _AIMS else REST.aim
 
     def blunder(self, observation: Observation, action: str) -> str:
-        """Legal, but against the sailor's own interest on what it knows."""
+        """Why a legal action is a mistake: a vote without evidence, a needless meal, or waiting without need."""
         parsed = parse_action(action)
         if parsed is None:
             return ""
@@ -100,7 +101,7 @@ class MaroonedRules:
 
 
 def _passed_by(observation: Observation) -> str:
-    """What a colonist that waits could do for the crew without a step: vote on strong evidence, or build."""
+    """What a waiting colonist could have done at once: vote on strong evidence, or build. Empty for nothing."""
     name = suspect(observation)
     ballots = [Action(verb, (name,)) for verb in ("VOTE", "CALL_VOTE")] if name else []
     if any(refuse(observation, ballot) is None for ballot in ballots):
@@ -112,7 +113,7 @@ def _passed_by(observation: Observation) -> str:
 
 
 def _aim_of_a_step(observation: Observation, direction: str) -> str:
-    """Toward the camp, or toward what is needed next, or nowhere in particular."""
+    """The aim of a step: the camp, the pile that is needed next, or nothing in particular."""
     pile = next_pile(observation)
     goals = [("camp", observation.camp), *([(pile.id, pile.place)] if pile else [])]
     named = [name for name, place in goals if heading(observation.place, place) == direction]
@@ -120,12 +121,13 @@ def _aim_of_a_step(observation: Observation, direction: str) -> str:
 
 
 def _words(text: str) -> list[str]:
-    """The first words and numbers, in capitals."""
+    """The first twelve words and numbers, in capitals."""
     return [word[:_LONGEST_WORD].upper() for word in re.findall(r"[A-Za-z]+|[0-9]+", text.replace("_", " "))[:12]]
 
 
 def _verb(text: str, upper: list[str]) -> str:
-    """The verb that the text begins with or was meant to, or empty for gibberish."""
+    """The verb that the text begins with, exactly or nearly; empty for gibberish."""
+    # Without spaces and marks `*Use antidote*` begins with USE_ANTIDOTE as well; the longest verb is tried first.
     squeezed = re.sub(r"[^A-Z]", "", text.upper())
     for verb in sorted([*FORMS, *SYNONYMS], key=len, reverse=True):
         if squeezed.startswith(verb.replace("_", "")):
@@ -137,7 +139,7 @@ def _verb(text: str, upper: list[str]) -> str:
 
 
 def _intention(observation: Observation, verb: str, words: list[str]) -> Action | None:
-    """What a sailor that wrote this verb wanted, as a step that is possible from here."""
+    """The action that a sailor with this verb and these words probably wanted, or a first step toward it."""
     if verb == "MOVE":
         return _any_direction(observation, words)
     if verb == "GATHER":
@@ -155,7 +157,7 @@ def _intention(observation: Observation, verb: str, words: list[str]) -> Action 
 
 
 def _any_direction(observation: Observation, words: list[str]) -> Action | None:
-    """The direction that the words contain (NORTHEAST has two), the first that is possible."""
+    """A step in the first possible direction of those that the words contain (NORTHEAST contains two)."""
     text = " ".join(words)
     named = [d for d in DIRECTIONS if d in text]
     if not named and any(word in ("CENTER", "CAMP", "SHIP", "HOME", "BASE") for word in words):
@@ -165,7 +167,7 @@ def _any_direction(observation: Observation, words: list[str]) -> Action | None:
 
 
 def _meant_pile(observation: Observation, words: list[str]) -> SeenPile | None:
-    """The nearest known pile of a kind that the words name."""
+    """The known pile that the words name by id, or else the nearest one of a resource that they name."""
     near = sorted(
         (pile for pile in observation.piles if pile.place[0] == observation.place[0]),
         key=lambda p: (abs(p.place[1] - observation.place[1]) + abs(p.place[2] - observation.place[2]), p.id),
@@ -177,7 +179,7 @@ def _meant_pile(observation: Observation, words: list[str]) -> SeenPile | None:
 
 
 def _toward(observation: Observation, goal: Place) -> Action | None:
-    """A legal step toward a place of the same level."""
+    """A step toward a place on the same level, along the longer axis."""
     if goal[0] != observation.place[0]:
         return None
     east, south = goal[1] - observation.place[1], goal[2] - observation.place[2]

@@ -1,4 +1,4 @@
-"""Votes: counted at their deadline, or as soon as every living sailor has voted."""
+"""Counts votes: at the deadline, at the end of the phase, or as soon as every living sailor has voted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from castaway.envs.marooned.state import World
 
 
 def count_vote(world: World, pay: Pay) -> None:
-    """Close the open vote if it is due; enough of the living sailors eject the one they name."""
+    """Close the open vote if it is due, and eject the sailor that enough living sailors voted for."""
     vote = world.vote
     if vote is None or not _due(world):
         return

@@ -1,6 +1,6 @@
-"""How often a random player has success among random players: what a policy has to beat.
+"""Computes base rates: how often a random player succeeds against random players.
 
-`python -m castaway.envs.openspiel.base_rates` prints the figures that the catalogue holds.
+`python -m castaway.envs.openspiel.base_rates` prints the figures that are written in the catalogue.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from castaway.envs.openspiel.catalogue import GAMES
 from castaway.envs.openspiel.games import Game, load_variant
 
 EPISODES = 2000
+"""Number of episodes per variant."""
 
 
 def random_returns(game: Game, variant: int, random: Random) -> list[float]:
-    """What each seat earns when all play at random."""
+    """The return of each seat in one episode with random players only."""
     state = load_variant(game, variant).new_initial_state()
     while not state.is_terminal():
         if state.is_chance_node():
@@ -26,7 +27,7 @@ def random_returns(game: Game, variant: int, random: Random) -> list[float]:
 
 
 def base_rate(game: Game, variant: int, episodes: int = EPISODES) -> float:
-    """The share of episodes with success, each seat being looked at in turn."""
+    """The success rate over `episodes` episodes, 0 to 1; each episode counts for one seat, in rotation."""
     random, won = Random(variant), 0
     for episode in range(episodes):
         returns = random_returns(game, variant, random)

@@ -1,4 +1,4 @@
-"""What the moves of board games are worth, from what the board shows: a cell's place, a path, a capture."""
+"""Values of moves in board games, by simple heuristics on the board: position of a cell, paths, captures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _OTHER = {"x": "o", "o": "x"}
 
 
 def three_in_a_row(observation: Observation) -> list[MoveValue]:
-    """Tic-tac-toe, also in the dark: complete, block, pair up, then the centre and the corners."""
+    """Tic-tac-toe and phantom tic-tac-toe: complete a line, block, make a pair; then centre, corner, edge."""
     cells = [mark for mark in observation.text if mark in ".xo"][:9]
     own = observation.game.side(observation.seat)
 
@@ -30,14 +30,14 @@ def three_in_a_row(observation: Observation) -> list[MoveValue]:
 
 
 def drop(observation: Observation) -> list[MoveValue]:
-    """Connect four: the nearer to the middle column the better."""
+    """Connect four: the closer to the middle column the better."""
     columns = len(observation.text.split("\n")[0].split())
     away = [abs(column - (columns - 1) / 2) for column in observation.numbers]
     return [MoveValue(-distance, "centre" if distance < 1 else "side") for distance in away]
 
 
 def path(observation: Observation) -> list[MoveValue]:
-    """Hex, also in the dark: shorten the own path between the sides, lengthen the other's."""
+    """Hex and dark hex: shorten the own path between the sides, lengthen the opponent's."""
     cells = [mark for mark in observation.text if mark in ".xo"]
     size = round(len(cells) ** 0.5)
     own = observation.game.side(observation.seat)
@@ -48,6 +48,7 @@ def path(observation: Observation) -> list[MoveValue]:
         after = [*cells[:cell], own, *cells[cell + 1 :]]
         left, right = missing(after, size, own), missing(after, size, other)
         row, column = divmod(cell, size)
+        # A small bonus for the centre breaks ties between moves that change the paths equally.
         central = abs(2 * row - size + 1) + abs(2 * column - size + 1)
         why = "join" if left < mine else "bar" if right > theirs else "aside"
         move_values.append(MoveValue(right - left - central / 1000, why))
@@ -55,7 +56,10 @@ def path(observation: Observation) -> list[MoveValue]:
 
 
 def missing(cells: Sequence[str], size: int, mark: str) -> int:
-    """How many cells `mark` still needs between its two sides of a hex board; more than there are if cut off."""
+    """The number of cells that `mark` still needs to connect its two sides of a hex board; size squared if cut off.
+
+    This is a shortest path: own cells cost 0, empty cells 1.
+    """
     end = size - 1
     starts = range(size) if mark == "x" else range(0, size * size, size)
     cost = {cell: int(cells[cell] != mark) for cell in starts if cells[cell] in (mark, ".")}
@@ -76,14 +80,14 @@ def missing(cells: Sequence[str], size: int, mark: str) -> int:
 
 
 def capture_all(observation: Observation) -> list[MoveValue]:
-    """Clobber: leave the other side few moves."""
+    """Clobber: leave the opponent few moves."""
     state = position(observation.game.name, observation.variant, observation.history)
     left = [len(state.child(action).legal_actions()) for action in observation.numbers]
     return [MoveValue(-count, f"leaves {count}") for count in left]
 
 
 def boxes(observation: Observation) -> list[MoveValue]:
-    """Dots and boxes: close a box, else draw what gives none away, else give away few."""
+    """Dots and boxes: close a box; otherwise draw a line that gives no box away, or as few as possible."""
     parameters = observation.game.variants[observation.variant].parameters
     rows, columns = int(parameters["num_rows"]), int(parameters["num_cols"])
     sides = sides_of_boxes(rows, columns)
@@ -95,6 +99,7 @@ def boxes(observation: Observation) -> list[MoveValue]:
     def move_value(line: int) -> MoveValue:
         lines = drawn | {line}
         gained = closed(lines) - closed(drawn)
+        # The opponent closes every box that lacks one line, and each closed box may open the next one.
         given = set(lines)
         while third := next((box - given for box in sides if len(box - given) == 1), None):
             given |= third
@@ -107,7 +112,7 @@ def boxes(observation: Observation) -> list[MoveValue]:
 
 
 def sides_of_boxes(rows: int, columns: int) -> list[set[int]]:
-    """OpenSpiel's numbers of the four lines round each box: first all horizontal ones, then the vertical ones."""
+    """The four lines of each box, by OpenSpiel's move numbers, which count all horizontal lines first."""
     upright = [(rows + 1) * columns + row * (columns + 1) for row in range(rows)]
     return [
         {row * columns + column, (row + 1) * columns + column, upright[row] + column, upright[row] + column + 1}
@@ -117,9 +122,10 @@ def sides_of_boxes(rows: int, columns: int) -> list[set[int]]:
 
 
 def piles(observation: Observation) -> list[MoveValue]:
-    """Nim, where the last one loses: leave piles whose binary sum is nought, and at the end an odd number of ones.
+    """Misere nim (taking the last object loses): leave a nim sum of 0, or at the end an odd number of piles of one.
 
-    Each pile is made of heaps of 4, 2 and 1. Of which there is an odd number, the binary sum, is said first.
+    The nim sum is the XOR of the pile sizes. The reason names its bits first: split into heaps of powers of two, it
+    says of which heaps there is an odd number.
     """
     counts = [int(word) for word in observation.text.split(":")[1].split()]
     heaps = [1 << bit for bit in reversed(range(max(counts).bit_length()))]
@@ -138,7 +144,7 @@ def piles(observation: Observation) -> list[MoveValue]:
 
 
 def stones(observation: Observation) -> list[MoveValue]:
-    """Go: take stones, keep liberties, fill no eye, and pass last."""
+    """Go: capture stones, keep liberties, do not fill own eyes, and pass last."""
     state = position(observation.game.name, observation.variant, observation.history)
     own = "X" if observation.seat == 0 else "O"
     before = _count(str(state), own)
@@ -150,14 +156,17 @@ def stones(observation: Observation) -> list[MoveValue]:
         worth = 4 * (after[0] - after[1]) + after[2] - after[3]
         if after[1] < before[1]:
             return MoveValue(worth, "capture")
-        # What takes more than one of the own liberties fills them.
+        # Fewer own liberties than before: the stone fills points of the player's own territory.
         return MoveValue(worth - 1000, "fill") if after[2] < before[2] else MoveValue(worth, "spread")
 
     return [move_value(action, name) for action, name in zip(observation.numbers, observation.moves, strict=True)]
 
 
 def _count(text: str, own: str) -> tuple[int, int, int, int]:
-    """Stones and liberties, own ones and others; a liberty is an empty point beside a colour's stone."""
+    """Own stones, opponent's stones, own liberties, opponent's liberties.
+
+    A liberty is an empty point next to a stone of the colour; each point counts once per colour.
+    """
     board = [line.split(" ")[-1] for line in text.split("\n") if line.strip()[:1].isdigit()]
     other = "O" if own == "X" else "X"
     reach: dict[str, set[tuple[int, int]]] = {own: set(), other: set()}
@@ -176,7 +185,7 @@ _CORNERS = {(row, column) for row in (0, 7) for column in (0, 7)}
 
 
 def reversi(observation: Observation) -> list[MoveValue]:
-    """Othello: corners, then borders, never beside a corner; else leave the other side few moves."""
+    """Othello: corners, then borders, not next to a corner; apart from that leave the opponent few moves."""
     state = position(observation.game.name, observation.variant, observation.history)
 
     def move_value(action: int) -> MoveValue:

@@ -1,4 +1,4 @@
-"""The twenty games. Their number and order, and those of their variants, are part of every task id."""
+"""The twenty games. Task ids depend on the number and order of games and variants, so these must not change."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""A short way to tell a situation and its moves, for small models: one fact, one word.
+"""The compact rendering of situations and moves, for small models: one word for each fact.
 
 A cell has the same name on every board, a letter for the column and a number for the row; `+a1` is the player's own
-mark and `-a1` another's, so that a position is a bag of words that needs no counting of blanks. In Hex whoever joins
-left and right is shown the board mirrored, which turns it into the other side's game. What no function here knows is
-told in OpenSpiel's own text.
+mark and `-a1` the opponent's. So a position is a set of words, and no empty cells have to be counted. In Hex the player
+that connects left and right sees the board mirrored, so that both sides play the same game. Games without a function
+here are shown in OpenSpiel's own text.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from castaway.envs.openspiel.observation import Observation
 _COLUMNS = "abcdefghijklmnopqrs"
 _MIRRORED = ("hex", "dark_hex")
 Board = dict[str, str]
-"""From the name of a cell to its mark, `.` for none."""
+"""Name of a cell to its mark, `.` for none."""
 
 
 def names(observation: Observation) -> tuple[str, ...]:
-    """What the moves of the menu are called: each by one word, unless the rendering is the full one."""
+    """The names of the moves in the menu: one word each, except in the full rendering, which uses OpenSpiel's names."""
     if observation.rendering == "full":
         return observation.moves
     name = _NAMES.get(observation.game.name, lambda _, move, __: move.replace(" ", "_"))
@@ -29,9 +29,9 @@ def names(observation: Observation) -> tuple[str, ...]:
 
 
 def situation(observation: Observation) -> str:
-    """All that the player knows, but for the menu."""
-    tell = _TEXTS.get(observation.game.name)
-    return tell(observation) if tell else observation.text
+    """Everything the player knows, without the menu."""
+    render = _TEXTS.get(observation.game.name)
+    return render(observation) if render else observation.text
 
 
 def _cell(column: int, row: int) -> str:
@@ -39,7 +39,7 @@ def _cell(column: int, row: int) -> str:
 
 
 def _marks(observation: Observation, board: Board) -> str:
-    """The marks on the board, the own ones first."""
+    """The marks on the board as words, the player's own first."""
     own = _own(observation)
     mine = [f"+{cell}" for cell, mark in board.items() if mark == own]
     theirs = [f"-{cell}" for cell, mark in board.items() if mark not in (own, ".", "+")]
@@ -96,18 +96,18 @@ def _last_word(observation: Observation, move: str, number: int) -> str:
 
 
 def _boxes(observation: Observation) -> str:
-    """The lines that each open box lacks, and the boxes of both sides."""
+    """The number of boxes of both sides, and the missing lines of each open box."""
     parameters = observation.game.variants[observation.variant].parameters
     rows, columns = int(parameters["num_rows"]), int(parameters["num_cols"])
     drawn = set(observation.history)
     lacking = [sorted(box - drawn) for box in sides_of_boxes(rows, columns)]
-    told = [
+    open_boxes = [
         " ".join([f"box{len(lines)}", *(_line_name(line, rows, columns) for line in lines)])
         for lines in lacking
         if lines
     ]
     owned = [observation.text.count(str(seat + 1)) for seat in (observation.seat, 1 - observation.seat)]
-    return "\n".join([f"own {owned[0]} other {owned[1]}", *sorted(told)])
+    return "\n".join([f"own {owned[0]} other {owned[1]}", *sorted(open_boxes)])
 
 
 def _line(observation: Observation, move: str, number: int) -> str:
@@ -128,14 +128,14 @@ def _line_name(number: int, rows: int, columns: int) -> str:
 
 
 def _piles(observation: Observation) -> str:
-    """Each pile as heaps of 4, 2 and 1: of which there is an odd number decides the game."""
+    """Each pile split into heaps of powers of two: the heaps that occur an odd number of times decide the game."""
     counts = [int(count) for count in observation.text.split(":")[1].split()]
     heaps = [f"{_COLUMNS[pile]}{1 << bit}" for pile, count in enumerate(counts) for bit in range(8) if count >> bit & 1]
     return " ".join(["piles", *heaps])
 
 
 def _pile_left(observation: Observation, move: str, number: int) -> str:
-    """The pile as the move leaves it."""
+    """The pile after the move."""
     counts = [int(count) for count in observation.text.split(":")[1].split()]
     pile, take = (int(part.split(":")[1]) for part in move.rstrip(";").split(", "))
     return f"{_COLUMNS[pile - 1]}{counts[pile - 1] - take}"
@@ -189,5 +189,5 @@ _NAMES: dict[str, Callable[[Observation, str, int], str]] = {
 
 
 def menu(called: Iterable[str]) -> str:
-    """The numbered moves on one line."""
+    """The menu: the numbered moves on one line."""
     return " ".join(["moves", *(f"{number}: {name}" for number, name in enumerate(called, 1))])

@@ -1,9 +1,9 @@
-"""Policies beside a random player and a long tree search, on the same episodes: how much of the gap they close.
+"""Compares policies with a random player and a long tree search on the same episodes: the share of the gap they close.
 
     gap closed = (success of the policy - of the random player) / (success of the search - of the random player)
 
-game by game and opponent by opponent; over all games it is the mean of the games' shares. The search looks at the true
-state, as all of OpenSpiel's do: with hidden cards it is no player to be reached.
+It is computed for each game and each seat; the figure over all games is the mean of the games. The search sees the true
+state, as all searches of OpenSpiel do, so in games with hidden cards no fair player can reach it.
 """
 
 from __future__ import annotations
@@ -18,24 +18,26 @@ from castaway.metrics.intervals import Interval, clustered_mean, proportion
 from castaway.tasks.environment import Played
 
 FLOOR, CEILING = "random", "mcts-100"
-"""Who plays the same episodes for comparison."""
+"""The two players that are compared with; their success rates are 0 and 1 on the scale of gap closed."""
 _RESAMPLES = 2000
+"""Number of bootstrap samples."""
 
 Numbers = Any
-"""An array of numpy."""
+"""A numpy array."""
 
 
 def comparison(played: Mapping[str, Sequence[Played]], main_seat: str) -> dict[str, Any]:
-    """Figures by player, and under `games` by game and player; those of a further seat bear its name.
+    """Figures by player, and under `games` by game and player; for a seat other than the main one the seat is a prefix.
 
     Args:
-        played: by player, `FLOOR` and `CEILING` among them, what became of the same episodes in the same order.
-        main_seat: the seat whose figures bear no name.
+        played: player to its results, on the same episodes in the same order; `FLOOR` and `CEILING` are among them.
+        main_seat: the seat whose figures have no prefix.
 
     Returns:
-        For every player `gap_closed`, its mean over the games, and for the two others what evaluation says of each
-        policy; under `games`, by game and player, `episodes`, `invalid_rate`, `success_rate` and `gap_closed`. Shares
-        have `_low` and `_high` (95 %); those of the gap come from drawing episodes anew, the same ones for all players.
+        For each policy `gap_closed`, the mean over the games; for `FLOOR` and `CEILING` the figures that evaluation
+        reports of a policy; under `games`, by game and player, `episodes`, `invalid_rate`, `success_rate` and
+        `gap_closed`. Shares have 95 % intervals in `_low` and `_high`; those of `gap_closed` are bootstrap intervals,
+        with the same resampled episodes for all players.
     """
     seats = list(dict.fromkeys(one.seat for one in played[FLOOR]))
     names = sorted({_game(one) for one in played[FLOOR]})
@@ -74,7 +76,10 @@ def _game(played: Played) -> str:
 def _gaps(
     successes: Mapping[str, Sequence[bool]], generator: numpy.random.Generator
 ) -> dict[str, tuple[float, Numbers]]:
-    """By player the share of the gap that it closes, and that of resampled episodes; 0 where there is no gap."""
+    """For each player the share of the gap that it closes, and the same for each bootstrap sample (shape: samples).
+
+    It is 0 if there is no gap. Every player gets the same resampled episodes, since the comparison is paired.
+    """
     won = {player: numpy.array(found, dtype=float) for player, found in successes.items()}
     count = len(won[FLOOR])
     drawn = generator.integers(count, size=(_RESAMPLES, count))
@@ -97,7 +102,7 @@ def _interval(value: float, resampled: Numbers) -> Interval:
 
 
 def _figures(found: Sequence[Played], prefix: str) -> dict[str, Any]:
-    """What evaluation says of every policy."""
+    """The figures that evaluation reports of a policy."""
     return {
         **_rates(found, prefix),
         f"{prefix}turns": sum(one.turns for one in found),
@@ -106,7 +111,7 @@ def _figures(found: Sequence[Played], prefix: str) -> dict[str, Any]:
 
 
 def _rates(found: Sequence[Played], prefix: str) -> dict[str, Any]:
-    """How many episodes, and how they and their replies went."""
+    """Number of episodes, share of invalid replies, and success rate."""
     invalid = [[1.0] * one.invalid + [0.0] * (one.turns - one.invalid) for one in found]
     return {
         f"{prefix}episodes": len(found),

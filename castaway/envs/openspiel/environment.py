@@ -1,13 +1,13 @@
 """Twenty games of OpenSpiel as one text environment.
 
-- Agents: `player`. The task id says which game it plays, at which of the game's own places, and with which seeds; see
+- Agents: `player`. The task id selects the game, the player's place in it, and the seeds; see
   `castaway.envs.openspiel.ids`.
-- Seats: what the opponents are, `random` or `mcts-N` for a tree search with N simulations; they move within `step`. In
-  the seat `self` they are agents too, `rival 1` being the next after the player, and prompted when they are to move.
-- Prompts: the game's rules on a line, the state as the player may see it, and a menu of numbered moves.
-- Actions: the number of a move; `0`, the idle one, draws it by lot. See `castaway.envs.openspiel.menu`.
-- Reward: the game's result from 0 to 1, when the game ends and not before; a draw pays one half.
-- End: the game's own. A deal in which the player would never have to move is dealt again.
+- Seats: the kind of opponents, `random`, or `mcts-N` for a tree search with N simulations; they move within `step`. In
+  the seat `self` the opponents are agents too (`rival 1` is the next after the player) and get prompts.
+- Prompts: the state as the player may see it, and a menu of numbered moves; see `castaway.envs.openspiel.prompting`.
+- Actions: the number of a move; the idle action `0` draws a random move. See `castaway.envs.openspiel.menu`.
+- Reward: the result of the game from 0 to 1 (0.5 for a draw) when the game ends, and 0 before.
+- End: when the game ends. A game in which the player never had to move is started again with other random numbers.
 """
 
 from __future__ import annotations
@@ -27,16 +27,21 @@ from castaway.tasks.environment import SELF_PLAY, Outcome, Played, Prompt, TextE
 
 PLAYER = "player"
 RIVALS = ("rival 1", "rival 2", "rival 3")
+"""The opponents as agents; no game of the catalogue has more than four players."""
 
 
 class OpenSpielEnvironment(TextEnvironment):
-    """One game at a time; see the module."""
+    """The environment; it holds one game at a time. See the module docstring."""
 
     name = "openspiel"
     idle = BY_LOT
 
     def __init__(self, seats: Sequence[str] = ("random",), rendering: Rendering = "full") -> None:
-        """A table for one player against the opponents that `seats` names."""
+        """Make an environment for one player against the opponents that `seats` names.
+
+        Raises:
+            ValueError: a seat is neither `self` nor an opponent.
+        """
         self._rendering = rendering
         self.rules = MenuRules()
         self.seats = tuple(seats)
@@ -44,7 +49,11 @@ class OpenSpielEnvironment(TextEnvironment):
         self._described = {seat: opponent_named(seat) for seat in seats if seat != SELF_PLAY}
 
     def reset(self, task_id: int, seat: str) -> None:
-        """Start the game of `task_id`."""
+        """Start the game of `task_id`.
+
+        Raises:
+            ValueError: the id is negative or the seat unknown.
+        """
         if task_id < 0 or seat not in self.seats:
             raise ValueError(f"there is no episode {task_id} with seat {seat!r}; seats are {', '.join(self.seats)}")
         self._seat = seat
@@ -55,7 +64,7 @@ class OpenSpielEnvironment(TextEnvironment):
         self._deal()
 
     def _deal(self) -> None:
-        """A new game, up to the first move of an agent; one that ends before that is dealt again."""
+        """Start a game and play up to the first move of an agent; a game that ends before that is started again."""
         self._moves = 0
         for attempt in self._attempts:
             self._chance = Random(f"{self._episode.chance_seed} {attempt}")
@@ -66,14 +75,14 @@ class OpenSpielEnvironment(TextEnvironment):
                 return
 
     def _scripted(self, random: Random) -> dict[int, Opponent]:
-        """The opponents that move within `step`, by their places in the game: in self-play nobody."""
+        """Place in the game to the opponent that moves within `step`; empty in self-play."""
         if self._seat == SELF_PLAY:
             return {}
         places = [place for place in range(self._loaded.num_players()) if place != self._episode.seat]
         return {place: make_opponent(self._described[self._seat], self._loaded, random) for place in places}
 
     def _advance(self) -> None:
-        """Chance and the scripted opponents, until an agent is to move or the game is over."""
+        """Play chance events and scripted opponents until an agent is to move or the game is over."""
         state = self._state
         while not state.is_terminal():
             if state.is_chance_node():
@@ -85,7 +94,7 @@ class OpenSpielEnvironment(TextEnvironment):
                 return
 
     def prompts(self) -> tuple[Prompt, ...]:
-        """The player, or in self-play whoever is to move, until the game is over."""
+        """The prompt of the player, or in self-play of the agent that is to move; empty once the game is over."""
         if self.done:
             return ()
         observation = self._observation()
@@ -94,16 +103,20 @@ class OpenSpielEnvironment(TextEnvironment):
         return (Prompt(agent, role, messages(observation), observation, rival=agent != PLAYER),)
 
     def _agent(self, place: int) -> str:
-        """Who sits at a place in the game: the rivals are counted from the player on."""
+        """The agent at a place in the game; the opponents are numbered from the player on."""
         return (PLAYER, *RIVALS)[(place - self._episode.seat) % self._loaded.num_players()]
 
     def _observation(self) -> Observation:
-        """What the one who is to move knows."""
+        """The observation of the agent that is to move."""
         episode, place = self._episode, self._state.current_player()
         return observe(episode.played, episode.variant, place, self._state, self._rendering)
 
     def step(self, actions: Mapping[str, str]) -> dict[str, float]:
-        """Make the move that an agent is to make, and play on to the next one."""
+        """Make the move of the agent that is to move, and play on to the next one.
+
+        Raises:
+            ValueError: the episode is over.
+        """
         if self.done:
             raise ValueError("the episode is over: reset before the next step")
         observation = self._observation()
@@ -116,12 +129,13 @@ class OpenSpielEnvironment(TextEnvironment):
         self._state.apply_action(number)
         self._moves += agent == PLAYER
         self._advance()
+        # Possible in self-play only: an opponent moved first, and the game ended before the player's turn.
         if self._state.is_terminal() and not self._moves:
             self._deal()
         return self._pay()
 
     def _pay(self) -> dict[str, float]:
-        """Its result to each agent that sits in the game when that is over, else nothing."""
+        """Reward by agent: its result once the game is over, otherwise 0."""
         places = range(self._loaded.num_players()) if self.done else ()
         results = {self._agent(place): self._result(place) for place in places}
         return {agent: results.get(agent, 0.0) for agent in self.agents}
@@ -131,7 +145,7 @@ class OpenSpielEnvironment(TextEnvironment):
         return self._episode.played.result(self._state.returns(), place, most)
 
     def play_out(self, name: str) -> Played:
-        """Let an opponent of that name, `random` or `mcts-N`, play the episode to its end in the player's place."""
+        """Let `random` or `mcts-N` play the episode to its end in the place of the player, and return the result."""
         play = make_opponent(opponent_named(name), self._loaded, Random(f"{name} {task_id_of(self._episode)}"))
         while not self.done:
             place = self._state.legal_actions().index(play(self._state))
@@ -144,7 +158,7 @@ class OpenSpielEnvironment(TextEnvironment):
         return bool(self._state.is_terminal())
 
     def outcome(self) -> Outcome:
-        """Success is the game's own aim."""
+        """Success means that the player reached the aim of the game."""
         episode, returns = self._episode, self._state.returns()
         success, result = episode.played.success(returns, episode.seat), self._result(episode.seat)
         ending = "won" if success else "drawn" if result == 0.5 else "not won"
@@ -152,7 +166,7 @@ class OpenSpielEnvironment(TextEnvironment):
         return Outcome(success, f"{episode.played.name} {ending}", details)
 
     def snapshot(self) -> dict[str, Any]:
-        """The whole truth of this moment, hidden cards and all."""
+        """The complete state, hidden cards included."""
         episode = self._episode
         return {
             "game": episode.played.name,

@@ -1,7 +1,8 @@
-"""A competent player of all twenty games: what it knows is the observation, and what it thinks is written down.
+"""The expert: a competent player of all twenty games, which knows only the observation.
 
-In games with nothing to hide it first looks a few moves ahead (`tactics`); beyond that, and in the others, it goes by
-the values that `boards`, `luck` and `tricks` give to moves. Equals go to the first of the menu, so it is deterministic.
+In games with perfect information it first looks a few moves ahead (`tactics`). Apart from that, and in all other games,
+it uses the heuristic values of `boards`, `luck` and `tricks`. Ties go to the first move of the menu, so the expert is
+deterministic.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ GUIDES: dict[str, Guide] = {
     "hearts": tricks.hearts,
     "oh_hell": tricks.oh_hell,
 }
-"""Who knows which game."""
+"""Game to the function that values its moves."""
 _DECISIVE = 1000.0
-"""More than any value that a guide gives."""
+"""More than any value that a guide returns."""
 
 
 def move_values(observation: Observation) -> list[MoveValue]:
-    """What each move of the menu is worth to the player."""
+    """The value of each move of the menu to the player."""
     found = GUIDES[observation.game.name](observation)
     judged = judgement(observation)
     dangerous = 0 < len(judged.safe) < len(found)
@@ -56,6 +57,6 @@ def move_values(observation: Observation) -> list[MoveValue]:
 
 
 def best_move(observation: Observation) -> int:
-    """The place in the menu, from 0, of the move that the player makes."""
+    """The position in the menu, from 0, of the most valuable move."""
     worths = [move_value.worth for move_value in move_values(observation)]
     return worths.index(max(worths))

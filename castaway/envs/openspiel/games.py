@@ -1,12 +1,12 @@
-"""What a game of OpenSpiel is to Castaway: its variants, its text, its one line of rules, and what counts as success.
+"""Describes a game of OpenSpiel: its variants, the text that players see, its rules in one line, and success.
 
 The games themselves are listed in `castaway.envs.openspiel.catalogue`.
 
-**What a player is shown** is `observation_string(player)` or, where a game has none or where it forgets the betting,
-`information_state_string(player)`. Never `str(state)`: it shows every hand.
+**Text.** A player is shown `observation_string(player)`, or `information_state_string(player)` if a game has no such
+text or leaves the bets out of it. It is never shown `str(state)`, which contains the hands of all players.
 
-**Moves at the same time** (goofspiel) are taken one after the other through OpenSpiel's turn-based wrapper; the texts
-above do not show the second mover what the first has chosen.
+**Simultaneous moves** (goofspiel) are made one after the other, through OpenSpiel's turn-based wrapper. The texts above
+do not show the second player what the first has chosen.
 """
 
 from __future__ import annotations
@@ -23,46 +23,47 @@ _CELLS = re.compile("[.+xoXO]{2,}")
 
 Parameter = int | float | bool | str
 Shows = Literal["observation", "information"]
-"""Which of OpenSpiel's two texts of a state a player reads."""
+"""Which of OpenSpiel's two texts of a state a player is shown."""
 Aim = Literal["gain", "first"]
-"""`gain`: end with more than nothing (a win, money, the team's points); `first`: end with more than anybody else."""
+"""`gain`: a return above 0 (a win, money, the team's points); `first`: a higher return than every other player."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One size of a game."""
+    """One variant of a game; most variants differ in size."""
 
     name: str
     parameters: Mapping[str, Parameter]
-    """As OpenSpiel takes them; it refuses a name that it does not know."""
+    """Game parameters of OpenSpiel, which rejects unknown names."""
     base_rate: float
-    """How often a random player has success among random ones; see `castaway.envs.openspiel.base_rates`."""
+    """Success rate of a random player against random ones, 0 to 1; see `castaway.envs.openspiel.base_rates`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Game:
-    """One game in all its variants, the one that ends soonest first."""
+    """One game with all its variants, the shortest first."""
 
     name: str
     """OpenSpiel's short name."""
     line: str
-    """The rules in plain English, on one line."""
+    """The rules in plain English, in one line."""
     aim: Aim
     shows: Shows
     variants: tuple[Variant, ...]
     sides: tuple[str, ...] = ()
-    """How the text of a state calls each seat, where it does not count the players from 0."""
+    """What the text of a state calls each seat; empty if it numbers the players from 0."""
     open: bool = False
-    """Whether nothing is hidden and nothing is left to chance: the moves so far are then everybody's knowledge."""
+    """Whether the game has perfect information and no chance events; all players then know all moves so far."""
     dense: bool = False
-    """Whether OpenSpiel writes the cells of a row without blanks. They are parted: one cell, one word, " x"."""
+    """Whether OpenSpiel writes the cells of a row without spaces. Spaces are then inserted, so that each cell is one
+    word (" x")."""
 
     def side(self, seat: int) -> str:
-        """Whom the player in a seat plays, in the words of the game's own text."""
+        """The name of the side in this seat, as in the game's own text."""
         return self.sides[seat] if self.sides else f"player {seat}"
 
     def text(self, state: Any, seat: int) -> str:
-        """The state as the player in a seat may see it."""
+        """The state as the player in this seat may see it."""
         shown = state.observation_string if self.shows == "observation" else state.information_state_string
         text = str(shown(seat)).replace("][", "]\n[").strip("\n")
         if self.dense:
@@ -70,11 +71,12 @@ class Game:
         return "\n".join(line.rstrip() for line in text.splitlines())
 
     def result(self, returns: Sequence[float], seat: int, most: float) -> float:
-        """How well a seat did, from 0 to 1; one half is a draw.
+        """The result of a seat from 0 to 1; 0.5 is a draw.
 
         Args:
-            returns: what OpenSpiel says that each seat has earned.
-            most: the largest return there is, either way; see `largest_return`.
+            returns: OpenSpiel's return of each seat.
+            seat: the seat, from 0.
+            most: the largest absolute return of the game; see `largest_return`.
         """
         own = returns[seat]
         if self.aim == "gain":
@@ -83,7 +85,7 @@ class Game:
         return sum(1.0 if own > amount else 0.5 if own == amount else 0.0 for amount in others) / len(others)
 
     def success(self, returns: Sequence[float], seat: int) -> bool:
-        """Whether a seat has reached the game's aim. A draw is no success, and neither is a shared first place."""
+        """Whether a seat has reached the aim of the game. Neither a draw nor a shared first place is a success."""
         if self.aim == "gain":
             return returns[seat] > 0
         return all(returns[seat] > amount for number, amount in enumerate(returns) if number != seat)
@@ -91,7 +93,7 @@ class Game:
 
 @cache
 def load(name: str, parameters: tuple[tuple[str, Parameter], ...]) -> Any:
-    """OpenSpiel's game of that name; one whose players move at the same time is made to take turns."""
+    """Load a game of OpenSpiel; simultaneous moves are made turn-based."""
     game = pyspiel.load_game(name, dict(parameters))
     if game.get_type().dynamics == pyspiel.GameType.Dynamics.SIMULTANEOUS:
         return pyspiel.load_game_as_turn_based(name, dict(parameters))
@@ -99,7 +101,7 @@ def load(name: str, parameters: tuple[tuple[str, Parameter], ...]) -> Any:
 
 
 def load_variant(game: Game, variant: int) -> Any:
-    """OpenSpiel's game of a variant."""
+    """Load a variant of a game as an OpenSpiel game."""
     return load(game.name, tuple(sorted(game.variants[variant].parameters.items())))
 
 
@@ -109,10 +111,10 @@ def _players(name: str, parameters: tuple[tuple[str, Parameter], ...]) -> int:
 
 
 def player_count(game: Game, variant: int) -> int:
-    """How many seats a variant has."""
+    """The number of seats of a variant."""
     return _players(game.name, tuple(sorted(game.variants[variant].parameters.items())))
 
 
 def largest_return(loaded: Any) -> float:
-    """The largest gain or loss that a game can end with."""
+    """The largest absolute return that a game can end with."""
     return max(abs(loaded.min_utility()), abs(loaded.max_utility()))

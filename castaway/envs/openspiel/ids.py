@@ -1,20 +1,20 @@
-"""What a task id says: the game, its variant, the seat, and the seeds of the opponents and of chance.
+"""Encodes an episode as a task id: game, variant, seat, seed of chance and seed of the opponents.
 
-An id is a split and nine decimal digits: `id = split * 1_000_000_000 + digits`. Split 0 is for training; every other
-split is held out, by the contract's `HELD_OUT_START`. The digits are one number in mixed radix, from the lowest place:
+An id is a split and nine decimal digits: `id = split * 1_000_000_000 + digits`. Split 0 is for training; all other
+splits are held out (`HELD_OUT_START`). The digits are a number in mixed radix, here from the lowest place:
 
 | place | radix |
 |---|---|
-| game | 20: its place in the catalogue |
+| game | 20; its position in the catalogue |
 | variant | the number of the game's variants |
 | seat | the number of the variant's seats |
 | seed of chance | 10,000 |
-| opponents' seed | what is left, at least 555 |
+| seed of the opponents | the rest, at least 555 |
 
-So ids that follow each other go through all games, then through their variants and seats, then through ten thousand
-deals, and then through the same deals with other opponents. Every id of 0 or more is one episode, and every episode
-has one id. The split is part of every seed, so no deal of a held-out id is drawn from a training id's stream; in a
-game as small as Kuhn poker, with six deals, equal deals are drawn all the same.
+So consecutive ids go through all games, then through their variants and seats, then through 10,000 seeds of chance, and
+then through the same seeds of chance with other seeds of the opponents. Every id of 0 or more is exactly one episode.
+The split is part of every random seed, so held-out and training ids never share a random stream. In a very small game,
+such as Kuhn poker with its six deals, the same deals occur all the same.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ from castaway.envs.openspiel.games import Game, player_count
 from castaway.tasks.environment import HELD_OUT_START
 
 CHANCE_SEEDS = 10_000
+"""Number of seeds of chance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """What a task id says, part by part; all parts are numbers from 0."""
+    """The parts of a task id; all are numbers from 0."""
 
     game: int
     variant: int
@@ -38,9 +39,9 @@ class Episode:
     chance: int
     """The seed of chance."""
     opponent: int
-    """The opponents' seed."""
+    """The seed of the opponents."""
     split: int = 0
-    """0 for training."""
+    """0 for training, otherwise held out."""
 
     @property
     def played(self) -> Game:
@@ -49,12 +50,12 @@ class Episode:
 
     @property
     def chance_seed(self) -> str:
-        """What the deals and dice are drawn from: the same whoever plays, in whichever seat."""
+        """The random seed of deals and dice; it does not depend on the seat or the opponents."""
         return f"chance {self.split} {self.game} {self.variant} {self.chance}"
 
     @property
     def opponent_seed(self) -> str:
-        """What the opponents draw from: another one for each id."""
+        """The random seed of the opponents; different for each id."""
         return f"opponent {task_id_of(self)}"
 
 
@@ -100,7 +101,7 @@ def _demand_range(what: str, value: int, size: int) -> None:
 
 
 def explained(episode: Episode) -> str:
-    """What a task id says, in lines for people."""
+    """A description of an episode for people, one line for each part."""
     game = episode.played
     variant = game.variants[episode.variant]
     seats = player_count(game, episode.variant)
@@ -112,7 +113,7 @@ def explained(episode: Episode) -> str:
         "parameters": ", ".join(f"{name}={value}" for name, value in variant.parameters.items()) or "the game's own",
         "seat": f"{game.side(episode.seat)} ({episode.seat} of {seats}, counted from 0)",
         "chance": f"seed {episode.chance}",
-        "opponents": f"seed {episode.opponent}; what they are, the seat of the episode says: random, mcts-N or self",
+        "opponents": f"seed {episode.opponent}; the seat of the episode sets their kind: random, mcts-N or self",
         "base rate": f"{100 * variant.base_rate:.1f} % success for a random player among random ones",
     }
     return "\n".join(f"{name + ':':12}{text}" for name, text in lines.items())

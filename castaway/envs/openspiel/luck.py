@@ -1,4 +1,4 @@
-"""What the moves of games of chance and bluff are worth, from what the player's own text says."""
+"""Values of moves in games of chance and bluff, by simple heuristics on what the player sees."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from castaway.envs.openspiel.observation import Observation
 
 
 def kuhn(observation: Observation) -> list[MoveValue]:
-    """Who never gives up wins most: bet, and call a bet."""
+    """Kuhn poker: always bet or call, never fold."""
     card, bets = int(observation.text[0]), observation.text.count("b")
     why = "call" if bets else "high" if card > 1 else "bluff"
     return [MoveValue(0, "give up" if bets else "wait"), MoveValue(1, why)]
 
 
 def leduc(observation: Observation) -> list[MoveValue]:
-    """Raise with a pair or a high card, call with the rest, and do not give up what has been paid for."""
+    """Leduc poker: raise if possible, otherwise call, and never fold."""
     found = dict(re.findall(r"\[(Private|Public): (\d+)\]", observation.text))
     private = int(found["Private"]) // 2
     pair = "Public" in found and int(found["Public"]) // 2 == private
@@ -27,14 +27,14 @@ def leduc(observation: Observation) -> list[MoveValue]:
 
 
 def liar(observation: Observation) -> list[MoveValue]:
-    """The highest bid that the own dice bear out; else doubt what is unlikely, or make the likeliest bid."""
+    """Liar's dice: the highest bid that the own dice prove; otherwise doubt an unlikely bid, or make the likeliest."""
     dice = observation.text.split()[0]
     parameters = observation.game.variants[observation.variant].parameters
     unseen = int(parameters["numdice"])
     bids = observation.text.split()[1:]
 
     def chance(bid: str) -> float:
-        """That the others have what the bid lacks; sixes are wild."""
+        """The probability that the other dice hold what the bid lacks; sixes are wild."""
         count, face = (int(part) for part in bid.split("-"))
         lacking = count - sum(int(die) in (face, 6) for die in dice)
         if lacking <= 0:
@@ -54,7 +54,7 @@ def liar(observation: Observation) -> list[MoveValue]:
 
 
 def goofspiel(observation: Observation) -> list[MoveValue]:
-    """Bid a card as high as the point card, or the next one to it."""
+    """Goofspiel: bid the card closest to the point card; of two equally close ones the higher."""
     line = next(line for line in observation.text.split("\n") if line.startswith("Point card sequence:"))
     point = int(line.split()[-1])
     bids = [int(name.split()[-1]) for name in observation.moves]
@@ -65,11 +65,11 @@ def goofspiel(observation: Observation) -> list[MoveValue]:
 
 
 _WORTH_KEEPING = 20
-"""In pig: from here on a roll loses more, one time in six, than it brings in the others."""
+"""Pig: from this turn total on, the loss by a 1 (one roll in six) outweighs the expected gain of another roll."""
 
 
 def pig(observation: Observation) -> list[MoveValue]:
-    """Keep what is worth keeping or wins; roll on for less, and while the other is about to win."""
+    """Pig: stop at a total that wins or is worth keeping; roll on otherwise, or if an opponent is about to win."""
     parameters = observation.game.variants[observation.variant].parameters
     target = int(parameters["winscore"])
     numbers = [int(word) for word in re.findall(r"\d+", observation.text)]
@@ -88,7 +88,7 @@ def pig(observation: Observation) -> list[MoveValue]:
 
 
 def blackjack(observation: Observation) -> list[MoveValue]:
-    """The basic strategy: draw to 17, or to 12 while the dealer's card is a bad one."""
+    """Blackjack: basic strategy in short: hit below 17, but stand from 12 on against a weak dealer card (up to 6)."""
     hand, dealer = (line.split("Cards:")[1].split() for line in observation.text.split("\n")[2:4])
     total, soft = _total(hand)
     shown, _ = _total([card for card in dealer if card != "??"])
@@ -101,14 +101,14 @@ def blackjack(observation: Observation) -> list[MoveValue]:
 
 
 def _total(cards: list[str]) -> tuple[int, bool]:
-    """The points of a hand, and whether an ace counts eleven in it."""
+    """The points of a hand, and whether an ace counts 11 in it (a soft hand)."""
     points = [1 if card[1] == "A" else 10 if card[1] in "TJQK" else int(card[1]) for card in cards]
     soft = 1 in points and sum(points) <= 11
     return sum(points) + 10 * soft, soft
 
 
 def sheriff(observation: Observation) -> list[MoveValue]:
-    """A smuggler dares all and pays nothing; the sheriff takes a bribe that is more than half, else inspects."""
+    """Sheriff: the smuggler loads as much as possible and bribes as little; the sheriff takes a bribe of 2 or more."""
     if observation.seat == 0:
         dares = observation.moves[0].startswith("Place")
         count = len(observation.moves)

@@ -1,9 +1,11 @@
-"""What a player may type: the number of a move in a menu.
+"""The rules for typed actions: the number of a move in a menu.
 
-The typed action is the number, from 1, in the order of OpenSpiel's own numbers: the same form in twenty games, exact
-to the digit, and free of the names' brackets and blanks. The idle action is `0`, which no menu lists: the move is then
-drawn by lot. So whoever types nothing but nonsense plays exactly as a random player does, whose success the base rates
-give, and no constant answer earns more by being what nonsense counts as.
+The numbers start at 1 and follow the order of OpenSpiel's move numbers. So the form is the same in twenty games and
+does not depend on names with brackets or spaces.
+
+The idle action is `0`, which is not in the menu: a random move is made. So a policy with only invalid replies plays
+exactly like a random player, whose success the base rates give. With a fixed move as the idle action, invalid replies
+could be better than that.
 """
 
 from __future__ import annotations
@@ -18,19 +20,20 @@ from castaway.envs.openspiel.tactics import judgement
 from castaway.tasks.environment import Refusal
 
 BY_LOT = "0"
-"""The idle action: any move of the menu, all with the same chance."""
+"""The idle action: a random move of the menu, all with the same probability."""
 _NUMBER = re.compile("[1-9][0-9]{0,3}")
 _DIGITS = re.compile("[0-9]{1,4}")
 _LONGEST_TEXT = 200
+"""Number of characters of a reply that `repair` looks at."""
 _MISSPELT = 0.8
-"""How alike a name and its misspelling are at least."""
+"""Smallest similarity, 0 to 1, at which a text counts as a misspelt name."""
 
 
 class MenuRules:
-    """The `Rules` of all games."""
+    """The `Rules` of all twenty games."""
 
     def refusal(self, observation: Observation, action: str) -> Refusal | None:
-        """Why the text is no number of the menu, or None."""
+        """Why the text is not a number of the menu, or None if it is."""
         count = len(observation.moves)
         if action == BY_LOT:
             return None
@@ -41,11 +44,15 @@ class MenuRules:
         return None
 
     def legal_actions(self, observation: Observation) -> tuple[str, ...]:
-        """Every number of the menu; what is left out is the lot."""
+        """Every number of the menu, without the idle action."""
         return tuple(str(number) for number in range(1, len(observation.moves) + 1))
 
     def repair(self, observation: Observation, text: str) -> str:
-        """The number itself, a name in the text or hardly misspelt, a number in the text, or the likest name."""
+        """The move that was probably meant.
+
+        In this order: the text is a number; it contains the name of a move; it is almost a name; it contains a number
+        of the menu; otherwise the move with the most similar name.
+        """
         text = text[:_LONGEST_TEXT]
         if text.strip() in self.legal_actions(observation):
             return text.strip()
@@ -60,14 +67,14 @@ class MenuRules:
         return legal[0] if legal else self._number(observation, likest)
 
     def reason(self, observation: Observation, action: str) -> str:
-        """What speaks for a move, in a word or two, and its name."""
+        """The reason for a move in a word or two, then its name."""
         if action == BY_LOT:
             return "by lot"
         at = int(action) - 1
         return f"{move_values(observation)[at].why} {names(observation)[at]}"
 
     def blunder(self, observation: Observation, action: str) -> str:
-        """A win at once that is passed by, or left to the other side though another move would not leave it."""
+        """Missing an immediate win, allowing one to the opponent although another move does not, or a random move."""
         if action == BY_LOT:
             return "The move is left to the lot."
         judged, at = judgement(observation), int(action) - 1

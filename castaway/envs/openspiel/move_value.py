@@ -1,4 +1,4 @@
-"""The value of a move, as somebody who knows the game sees it."""
+"""The value of a move by a heuristic of its game."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from castaway.envs.openspiel.observation import Observation
 
 @dataclass(frozen=True, slots=True)
 class MoveValue:
-    """What one move is worth, and why."""
+    """The value of one move, and the reason for it."""
 
     worth: float
-    """Compared within one menu alone."""
+    """Higher is better; only comparable within one menu."""
     why: str
-    """In a word or two, so that a small model can learn when it is said."""
+    """The reason in a word or two, short enough for a small model to learn."""
 
 
 Guide = Callable[[Observation], list[MoveValue]]
-"""From what a player knows to the value of each move of the menu, in its order."""
+"""Returns the value of each move of the menu, in its order, from what the player knows."""

@@ -1,4 +1,4 @@
-"""What one player knows when it is to move."""
+"""The observation: everything that a player knows when it is to move."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any, Literal
 from castaway.envs.openspiel.games import Game
 
 Rendering = Literal["full", "compact", "assisted"]
-"""How a language model is told; see `castaway.envs.openspiel.prompting`."""
+"""How the observation is written for a language model; see `castaway.envs.openspiel.prompting`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What one player knows when it is to move."""
+    """Everything that one player knows when it is to move."""
 
     game: Game
     variant: int
@@ -25,12 +25,12 @@ class Observation:
     numbers: tuple[int, ...]
     """OpenSpiel's numbers of the same moves."""
     history: tuple[int, ...]
-    """All moves so far, in a game with nothing to hide; empty in the others."""
+    """All moves so far (OpenSpiel's numbers) in a game with perfect information; empty in other games."""
     rendering: Rendering = "full"
 
 
 def observe(game: Game, variant: int, seat: int, state: Any, rendering: Rendering = "full") -> Observation:
-    """What the player in a seat, whose turn it is, knows of OpenSpiel's state."""
+    """Make the observation of the player in `seat`, which must be the one to move, from OpenSpiel's `state`."""
     numbers = tuple(state.legal_actions())
     return Observation(
         game=game,

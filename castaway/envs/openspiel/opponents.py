@@ -1,8 +1,8 @@
-"""Who sits in the other seats.
+"""The opponents: random players and tree search.
 
-A `Search` is OpenSpiel's own Monte Carlo tree search in C++. It searches the true state: in a game with hidden cards
-it plays as if it saw them all. Moves and chance are sampled by the seed, so that one seed plays one way with one build
-of OpenSpiel; it does not refuse any game of the catalogue, since all of them pay at the end only and take turns.
+`Search` is OpenSpiel's Monte Carlo tree search in C++. It searches the true state: in a game with hidden cards it plays
+as if it saw all of them. It is deterministic for a seed and a build of OpenSpiel. It can play every game of the
+catalogue, since all of them are turn-based and have rewards only at the end.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from typing import Any
 import pyspiel
 
 EXPLORATION = 1.414
-"""The constant of UCT: the square root of two, for returns of about one."""
+"""The exploration constant of UCT: the square root of 2, for returns of about 1."""
 MEMORY_IN_MEGABYTES = 64
 
 Opponent = Callable[[Any], int]
-"""From the true state, with this seat to move, to OpenSpiel's number of a legal move."""
+"""Chooses a legal move (OpenSpiel's number) in the true state, in which this opponent is to move."""
 
 
 @dataclass(frozen=True, slots=True)
 class Uniform:
-    """Any legal move, all with the same chance."""
+    """A random player: all legal moves have the same probability."""
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Tree search with so many simulations for each move."""
+    """Tree search with a number of simulations for each move."""
 
     simulations: int
 
@@ -38,10 +38,10 @@ Description = Uniform | Search
 
 
 def opponent_named(name: str) -> Description:
-    """The opponent of that name: `random`, or `mcts-N` for a search with N simulations.
+    """The opponent with this name: `random`, or `mcts-N` for a search with N simulations.
 
     Raises:
-        ValueError: no opponent is called so.
+        ValueError: there is no such opponent.
     """
     kind, _, count = name.partition("-")
     if name == "random":
@@ -52,7 +52,7 @@ def opponent_named(name: str) -> Description:
 
 
 def make_opponent(description: Description, game: Any, random: Random) -> Opponent:
-    """An opponent for one episode of a loaded game, with everything that it will draw taken from `random`."""
+    """Make an opponent for one episode of a loaded game; all its random numbers come from `random`."""
     if isinstance(description, Uniform):
         return lambda state: random.choice(state.legal_actions())
     evaluator = pyspiel.RandomRolloutEvaluator(1, random.getrandbits(31))

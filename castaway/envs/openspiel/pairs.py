@@ -1,11 +1,11 @@
-"""Preference pairs by the value of moves: for the one situation this answer is better, for another one that.
+"""Preference pairs by the value of moves, balanced so that no reply is better without its situation.
 
-Two situations of one game, each with the best answer of its own, are taken if each answer is a move of the other's menu
-too, and there clearly worse than that one's own. They give two pairs, so that every answer stands as often among the
-chosen as among the rejected, and only who reads the situation can tell.
+Two situations of one game are used if the best move of each is also in the other's menu, and clearly worse there than
+the other's best move. They give two pairs, so every reply is chosen as often as it is rejected, and a reward model has
+to read the situation.
 
-Where nothing is hidden a move is worth what a tree search from there makes of it. A search of a hidden state would
-judge by what the player cannot know: in those games what counts is how the expert values the moves.
+In games with perfect information the value of a move comes from a tree search. In other games a search would use what
+the player cannot know, so the values are those of the expert.
 """
 
 from __future__ import annotations
@@ -28,25 +28,26 @@ from castaway.tasks.environment import Message, Prompt
 from castaway.tasks.reply import Reply
 
 Row = tuple[tuple[Message, ...], str, str]
-"""A prompt's messages, the answer to prefer, the other one."""
+"""A preference pair: the messages of a prompt, the preferred reply, the rejected reply."""
 SIMULATIONS = 200
+"""Number of simulations of the search in one situation."""
 CLEAR = 0.3
-"""How much worse a move is clearly worse, where a lost game is 0 and a won one 1."""
+"""Smallest difference in value that counts as clearly worse; a lost game is 0, a won one 1."""
 PLAIN_SHARE = 0.25
-"""Of the pairs, in which neither answer says why."""
+"""Share of the pairs in which both replies have a reasoning without content."""
 TRIES = 40
-"""For two pairs; games in which hardly two situations fit together have fewer."""
+"""Number of attempts to find two situations that fit; after that a game gets fewer pairs."""
 
 
 def preference_pairs(prompts: Sequence[Prompt], count: int, random: Random) -> list[Row]:
-    """At most `count` pairs for these prompts, of each game about as many as of the others."""
-    tables: dict[tuple[str, int], list[Prompt]] = {}
+    """At most `count` pairs for these prompts, about the same number for each variant of each game."""
+    by_variant: dict[tuple[str, int], list[Prompt]] = {}
     for prompt in prompts:
         if len(prompt.observation.moves) > 1:
-            tables.setdefault((prompt.observation.game.name, prompt.observation.variant), []).append(prompt)
-    kinds, rows = list(tables.values()), list[Row]()
+            by_variant.setdefault((prompt.observation.game.name, prompt.observation.variant), []).append(prompt)
+    groups, rows = list(by_variant.values()), list[Row]()
     for number in range(count):
-        found = kinds[number % len(kinds)]
+        found = groups[number % len(groups)]
         for _ in range(TRIES):
             if len(rows) >= count - 1:
                 return rows
@@ -57,7 +58,7 @@ def preference_pairs(prompts: Sequence[Prompt], count: int, random: Random) -> l
 
 
 def _two_pairs(one: Prompt, other: Prompt, plain: bool) -> list[Row]:
-    """Both pairs of two situations, or none if they do not fit together."""
+    """The two pairs of two situations, or none if the situations do not fit."""
     first, second = best(one.observation), best(other.observation)
     if not (_worse(one.observation, second) and _worse(other.observation, first)):
         return []
@@ -71,19 +72,19 @@ def _answer(observation: Observation, at: int, plain: bool) -> str:
 
 
 def _worse(observation: Observation, at: int) -> bool:
-    """Whether the menu has such a place, and the move there is clearly worse than the best one."""
+    """Whether position `at` is in the menu, and the move there is clearly worse than the best one."""
     worths = values(observation)
     return at < len(worths) and max(worths) - worths[at] >= CLEAR
 
 
 def best(observation: Observation) -> int:
-    """The place in the menu, from 0, of the most valuable move."""
+    """The position in the menu, from 0, of the most valuable move."""
     worths = values(observation)
     return worths.index(max(worths))
 
 
 def values(observation: Observation) -> tuple[float, ...]:
-    """What each move of the menu is worth, from 0 to 1."""
+    """The value of each move of the menu, from 0 to 1."""
     if observation.game.open:
         return _searched(GAMES.index(observation.game), observation.variant, observation.history)
     worths = [move_value.worth for move_value in move_values(observation)]
@@ -93,7 +94,7 @@ def values(observation: Observation) -> tuple[float, ...]:
 
 @lru_cache(maxsize=2**14)
 def _searched(game: int, variant: int, history: tuple[int, ...]) -> tuple[float, ...]:
-    """The mean result of a search's simulations of each move; of one that was never tried, the worst of the others."""
+    """The mean result of the search's simulations of each legal move; a move never tried gets the worst mean."""
     loaded, state = load_variant(GAMES[game], variant), position(GAMES[game].name, variant, history)
     evaluator = pyspiel.RandomRolloutEvaluator(1, 0)
     bot = pyspiel.MCTSBot(loaded, evaluator, EXPLORATION, SIMULATIONS, MEMORY_IN_MEGABYTES, False, 0, False)

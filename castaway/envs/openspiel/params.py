@@ -1,4 +1,4 @@
-"""The `game` of a run of OpenSpiel in `params.yaml`."""
+"""The `game` section of OpenSpiel in `params.yaml`."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from castaway.config.section import Fraction, PositiveInteger, Section
 
 
 class OpenSpielStageParams(Section):
-    """A stage of the curriculum of the `openspiel` task."""
+    """A curriculum stage of the `openspiel` task."""
 
     games: Annotated[list[str], Field(min_length=1)]
-    """A game with one of its variants, `connect_four 4x5`, or with all of them, `connect_four`."""
+    """Games: with one variant, such as `connect_four 4x5`, or with all variants, such as `connect_four`."""
     opponents: Annotated[list[str], Field(min_length=1)]
-    """Whom they are played against, in turn: `random`; `mcts-N`, a tree search of N simulations a move; or `self`, an
-    earlier policy of the student (`ppo.self_play`)."""
+    """The opponents, in rotation: `random`; `mcts-N`, a tree search with N simulations per move; or `self`, an earlier
+    version of the policy (`ppo.self_play`)."""
     threshold: Fraction
-    """Share of successes from which the next stage is played."""
+    """Success rate from which on the next stage is played."""
     floor: Fraction
-    """Share of successes under which the stage before is played again."""
+    """Success rate below which the previous stage is played again."""
     window: PositiveInteger
-    """Episodes in a row over which the share is taken."""
+    """Number of most recent episodes that the success rate is taken over."""
 
     @model_validator(mode="after")
     def _sensible(self) -> OpenSpielStageParams:
@@ -36,15 +36,15 @@ class OpenSpielStageParams(Section):
 
 
 class OpenSpielParams(Section):
-    """The curriculum of the `openspiel` task: three stages, which training moves along by itself."""
+    """Rendering and curriculum of the `openspiel` task: three stages, which follow one another by success rate."""
 
     rendering: Literal["full", "compact", "assisted"]
-    """In OpenSpiel's own text with the rules, in few words, or in those and with threats named."""
+    """`full`: OpenSpiel's own text, with the rules; `compact`: few words; `assisted`: compact with wins and threats."""
     easy: OpenSpielStageParams
     medium: OpenSpielStageParams
     hard: OpenSpielStageParams
 
     @property
     def stages(self) -> dict[str, OpenSpielStageParams]:
-        """By name, in order."""
+        """The stages by name, in order."""
         return {"easy": self.easy, "medium": self.medium, "hard": self.hard}

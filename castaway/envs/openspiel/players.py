@@ -1,4 +1,4 @@
-"""Whole players of the games: prompt in, reply out."""
+"""The expert and the demonstrator of the games, which turn a prompt into a reply."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from castaway.tasks.task import Player
 
 
 def expert(prompt: Prompt) -> Reply:
-    """The move that a look ahead finds best."""
+    """The reply with the best move by `castaway.envs.openspiel.expert`."""
     action = str(best_move(prompt.observation) + 1)
     return Reply(MenuRules().reason(prompt.observation, action), action)
 
 
 def demonstrator(random: Random, carelessness: float) -> Player:
-    """An ordinary player: any move will do in a share of its turns."""
+    """An imperfect player: a random move in the share `carelessness` of its turns, otherwise the expert's."""
 
     def play(prompt: Prompt) -> Reply:
         if random.random() >= carelessness:

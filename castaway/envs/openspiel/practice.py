@@ -1,6 +1,6 @@
-"""Reading practice for the tiny base model: other moves of the same menu, with what speaks for each and its number.
+"""Extra replies for pretraining the tiny base model: other moves of the same menu, each with its reason and number.
 
-From play alone a small model learns slowly where in a menu a name stands; this text shows it for any move.
+From played turns alone a small model learns slowly to find a name in a menu; these replies show it for any move.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from castaway.envs.openspiel.observation import Observation
 from castaway.tasks.reply import Reply
 
 AIMLESS = "any"
-"""What somebody who moves without a thought gives as its reasoning."""
+"""The reasoning of a random move."""
 
 
 def practice(observation: Observation, random: Random, count: int) -> list[Reply]:
-    """At most `count` answers with different moves, in a random order. They need not be wise."""
-    told = [
+    """At most `count` replies with different moves, in random order. They need not be good."""
+    replies = [
         Reply(f"{move_value.why} {name}", str(number))
         for number, (move_value, name) in enumerate(zip(move_values(observation), names(observation), strict=True), 1)
     ]
-    return random.sample(told, min(count, len(told)))
+    return random.sample(replies, min(count, len(replies)))

@@ -1,9 +1,9 @@
-"""How a language model is told what a player knows.
+"""Turns an observation into chat messages, in one of three renderings.
 
-- `full`: the game's rules on a line, OpenSpiel's own text of the state, and a line for each move;
+- `full`: the rules of the game in one line, OpenSpiel's own text of the state, and a line for each move;
 - `compact`: without the rules, in the words of `castaway.envs.openspiel.compact`, for small models;
-- `assisted`: that, and where nothing is hidden the moves that win at once, or else those that do not leave the other
-  side a win at once, if there are both kinds. It names threats, as a trainer at the board would; it does not choose.
+- `assisted`: like `compact`; in games with perfect information it also names the moves that win at once, or else, if
+  only some moves are safe, those that do not allow the opponent to win at once. It does not choose a move.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from castaway.tasks.environment import Message
 
 
 def messages(observation: Observation) -> tuple[Message, ...]:
-    """What a language model is shown, as the observation's rendering says."""
+    """The chat messages for an observation, in its rendering."""
     game = observation.game
     variant = game.variants[observation.variant].name
     called = names(observation)
     if observation.rendering == "full":
         numbered = [f"{number}: {name}" for number, name in enumerate(called, 1)]
-        told = [game.line, observation.text, "Moves:", *numbered]
+        lines = [game.line, observation.text, "Moves:", *numbered]
         system = f"You are {game.side(observation.seat)} in {game.name}, {variant}"
     else:
-        told = [situation(observation), *_threats(observation, called), menu(called)]
+        lines = [situation(observation), *_threats(observation, called), menu(called)]
         system = f"{game.name} {variant} {game.side(observation.seat)}"
-    return ({"role": "system", "content": system}, {"role": "user", "content": "\n".join(told)})
+    return ({"role": "system", "content": system}, {"role": "user", "content": "\n".join(lines)})
 
 
 def _threats(observation: Observation, called: tuple[str, ...]) -> list[str]:

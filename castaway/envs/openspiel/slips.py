@@ -1,4 +1,4 @@
-"""How instruct models answer a menu in another form than the one that counts."""
+"""Format errors of instruct models that should reply with a number of a menu."""
 
 from __future__ import annotations
 

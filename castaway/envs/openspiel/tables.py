@@ -1,4 +1,4 @@
-"""The task ids of some games: what a stage of the curriculum draws from."""
+"""The task ids of selected games, which a curriculum stage draws from."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from castaway.envs.openspiel.ids import CHANCE_SEEDS, Episode, episode_of, task_
 from castaway.errors import CastawayError
 
 Table = tuple[int, int]
-"""A game and a variant, by number."""
+"""A game and one of its variants, by number."""
 EPISODES = 500 * CHANCE_SEEDS
-"""So many ids of each table are taken: any table has more."""
+"""Number of ids that are used of each table; every table has more."""
 
 
 class Tables(Sequence[int]):
-    """Training ids of some tables. Neighbours go through the tables, then through the seats, the deals, the opponents.
+    """The training ids of some tables, as a sequence that computes its ids when asked, like a `range`.
 
-    Like a `range` it holds no ids, however many it has.
+    Consecutive ids go through the tables first, then through seats, seeds of chance and seeds of the opponents.
     """
 
     def __init__(self, tables: Sequence[Table]) -> None:
-        """The ids of `tables`, of which none is taken twice."""
+        """Make the sequence of the ids of `tables`; duplicates are removed."""
         self.tables = tuple(dict.fromkeys(tables))
 
     def __len__(self) -> int:
@@ -52,7 +52,7 @@ class Tables(Sequence[int]):
 
 
 def tables_named(names: Iterable[str]) -> Tables:
-    """The tables of `GAME VARIANT`, or of `GAME` with all its variants.
+    """The ids of games by name: `GAME VARIANT`, or `GAME` for all its variants.
 
     Raises:
         CastawayError: there is no such game or variant.

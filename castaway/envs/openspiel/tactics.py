@@ -1,4 +1,4 @@
-"""A few moves ahead, in games with nothing to hide: what wins, what is safe, and what cannot be answered."""
+"""Looks a few moves ahead in games with perfect information: moves that win, are safe, or force a win."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from castaway.envs.openspiel.games import load_variant
 from castaway.envs.openspiel.observation import Observation
 
 FORCING = 9
-"""The longest menu whose moves are looked at for what the other side cannot answer: that takes the cube of it."""
+"""Longest menu in which forcing moves are searched for; the search time grows with the cube of its length."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """Places in the menu, from 0."""
+    """The moves found by looking ahead, as positions in the menu from 0."""
 
     wins: tuple[int, ...] = ()
     """Moves that win at once."""
     safe: tuple[int, ...] = ()
-    """Moves after which the other side has not won and cannot win at once."""
+    """Moves after which the opponent has not won and cannot win at once."""
     forcing: tuple[int, ...] = ()
-    """Safe moves after which the player can win at once, whatever the other side does."""
+    """Safe moves after which the player can win at once, whatever the opponent does."""
 
 
 def position(name: str, variant: int, history: tuple[int, ...]) -> Any:
-    """OpenSpiel's state after `history`, in a game with nothing to hide."""
+    """OpenSpiel's state after `history`, in a game with perfect information."""
     game = next(game for game in GAMES if game.name == name)
     state = load_variant(game, variant).new_initial_state()
     for action in history:
@@ -36,15 +36,15 @@ def position(name: str, variant: int, history: tuple[int, ...]) -> Any:
 
 
 def judgement(observation: Observation) -> Judgement:
-    """What can be told of the moves of a menu; nothing where something is hidden or left to chance."""
+    """The judgement of the moves of a menu; empty for games with hidden information or chance."""
     if not observation.game.open:
         return Judgement()
     return judge(observation.game.name, observation.variant, observation.history)
 
 
-@lru_cache(maxsize=2**16)  # small games begin in few ways
+@lru_cache(maxsize=2**16)  # many episodes share their first moves
 def judge(name: str, variant: int, history: tuple[int, ...]) -> Judgement:
-    """Look at every move of the player whose turn it is after `history`."""
+    """Judge every move of the player that is to move after `history`."""
     state = position(name, variant, history)
     player = state.current_player()
     children = [state.child(action) for action in state.legal_actions()]
@@ -64,7 +64,7 @@ def _can_win(state: Any, player: int) -> bool:
 
 
 def _can_be_lost(state: Any, player: int) -> bool:
-    """Whether the player has lost, or the other side is to move and can win at once."""
+    """Whether the player has lost, or the opponent is to move and can win at once."""
     if state.is_terminal():
         return bool(state.returns()[player] < 0)
     other = state.current_player()
@@ -72,7 +72,7 @@ def _can_be_lost(state: Any, player: int) -> bool:
 
 
 def _cannot_be_answered(state: Any, player: int) -> bool:
-    """Whether the other side is to move and every reply of it leaves the player a win at once."""
+    """Whether the opponent is to move, and after each of its moves the player can win at once."""
     if state.is_terminal() or state.current_player() == player:
         return False
     return all(_can_win(state.child(action), player) for action in state.legal_actions())

@@ -1,4 +1,4 @@
-"""Twenty games of OpenSpiel as a task: a player who looks ahead, a curriculum of opponents, and how far it leads."""
+"""Twenty games of OpenSpiel as a task: players, curriculum, preference pairs, and comparison with a tree search."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from castaway.tasks.task import PairRow, Player, Task
 
 
 class OpenSpiel(Task[OpenSpielParams]):
-    """One player in many games, against the opponents that a seat is named after."""
+    """Many games with one player; the seat names its opponents."""
 
     name = "openspiel"
     game_model = OpenSpielParams
@@ -29,31 +29,31 @@ class OpenSpiel(Task[OpenSpielParams]):
     aimless = AIMLESS
 
     def make(self) -> OpenSpielEnvironment:
-        """A table with every opponent of evaluation and training."""
+        """A new environment with all opponents of evaluation and training as seats."""
         trained = [name for stage in self.game.stages.values() for name in stage.opponents]
         return OpenSpielEnvironment(tuple(dict.fromkeys([*self.evaluation_seats, *trained])), self.game.rendering)
 
     def expert(self, prompt: Prompt) -> Reply:
-        """The move that a look ahead finds best."""
+        """The reply with the best move by `castaway.envs.openspiel.expert`."""
         return expert(prompt)
 
     def demonstrator(self, random: Random, carelessness: float) -> Player:
-        """An ordinary player: any move will do in a share of its turns."""
+        """An imperfect player: a random move in the share `carelessness` of its turns, otherwise the expert's."""
         return demonstrator(random, carelessness)
 
     def training_ids(self) -> Sequence[int]:
-        """Those of the games of all stages.
+        """The training ids of the games of all curriculum stages.
 
         Raises:
-            CastawayError: a stage names a game or variant that there is not.
+            CastawayError: a stage names a game or variant that does not exist.
         """
         return tables_named(name for stage in self.game.stages.values() for name in stage.games)
 
     def curriculum(self, episodes: int) -> tuple[CurriculumStage, ...]:
-        """The stages of the game section.
+        """The curriculum stages of the `game` section.
 
         Raises:
-            CastawayError: a stage names a game or variant that there is not.
+            CastawayError: a stage names a game or variant that does not exist.
         """
         return tuple(
             CurriculumStage(
@@ -72,19 +72,20 @@ class OpenSpiel(Task[OpenSpielParams]):
         return episode_of(task_id).played.name
 
     def practice(self, observation: Any, random: Random, count: int) -> list[Reply]:
-        """Other moves, with what speaks for each."""
+        """Replies with other moves, and the reason for each."""
         return practice(observation, random, count)
 
     def slip(self, reply: Reply, random: Random) -> str:
-        """The move by name or in words, and what goes wrong in any game."""
+        """The move by name or in words, and the format errors of all games."""
         return slip(reply, random)
 
     def preference_pairs(self, prompts: Sequence[Prompt], count: int, random: Random) -> list[PairRow]:
-        """A good move against a bad one in the same position."""
+        """Pairs of a good and a clearly worse move in the same situation."""
         return preference_pairs(prompts, count, random)
 
     def compare(self, played: Mapping[str, Sequence[Played]]) -> dict[str, Any]:
-        """How much of the gap between a random player and a long search each policy closes, in all and game by game."""
+        """The share of the gap between a random player and a long search that each policy closes: overall, per game."""
+        # Every policy played the same episodes, so those of the first one are repeated.
         environment, others = self.make(), dict[str, Sequence[Played]]()
         for name in (FLOOR, CEILING):
             rows = []

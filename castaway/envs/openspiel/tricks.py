@@ -1,4 +1,4 @@
-"""What the moves of card games with tricks are worth, from the hand and the cards on the table."""
+"""Values of moves in trick-taking card games, by simple heuristics on the hand and the cards on the table."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ from castaway.envs.openspiel.move_value import MoveValue
 from castaway.envs.openspiel.observation import Observation
 
 RANKS = "23456789TJQKA"
+"""The ranks, lowest first."""
 _SAME_COLOUR = {"C": "S", "S": "C", "D": "H", "H": "D"}
 
 
 @dataclass(frozen=True, slots=True)
 class Trick:
-    """The cards on the table, the one that was led first; by suit and rank, `HQ`."""
+    """The cards on the table in the order of play, each as suit and rank (`HQ`)."""
 
     cards: tuple[str, ...]
     players: int
 
     @property
     def last(self) -> bool:
-        """Whether the next card ends the trick."""
+        """Whether the next card completes the trick."""
         return len(self.cards) == self.players - 1
 
 
 def on_the_table(text: str, players: int, turned: bool) -> Trick:
-    """The trick that is not complete, from the table of a state's text; `turned` where the rank is written first."""
+    """The current, incomplete trick, read from the text of a state; `turned` if cards are written rank first."""
     lines = text.split("\n")
     start = next((number for number, line in enumerate(lines) if line.startswith("Tricks:")), None)
     rows = []
@@ -39,14 +40,14 @@ def on_the_table(text: str, players: int, turned: bool) -> Trick:
 
 
 def hearts(observation: Observation) -> list[MoveValue]:
-    """Pass and throw what is dangerous, stay below the trick, and lead low."""
+    """Hearts: pass and discard dangerous cards, stay below the highest card of the trick, and lead low."""
     trick = on_the_table(observation.text, 4, turned=True)
-    cards = [name[::-1] for name in observation.moves]  # the queen of spades is QS
+    cards = [name[::-1] for name in observation.moves]  # rank first: the queen of spades is QS
     saves = "DJ" if "jd_bonus" in observation.game.variants[observation.variant].parameters else ""
     danger = [
         -20 if card == saves else RANKS.index(card[1]) + 3 * (card[0] == "H") + 30 * (card == "SQ") for card in cards
     ]
-    if "Tricks:" not in observation.text:  # cards are passed on
+    if "Tricks:" not in observation.text:  # the passing of cards before the first trick
         return [MoveValue(amount, "danger" if amount >= 10 else "low") for amount in danger]
     if not trick.cards:
         return [MoveValue(-amount, "lead low" if amount < 8 else "high") for amount in danger]
@@ -67,7 +68,7 @@ def hearts(observation: Observation) -> list[MoveValue]:
 
 
 def oh_hell(observation: Observation) -> list[MoveValue]:
-    """Bid the tricks that high cards promise; take them while they are wanted, and duck then."""
+    """Oh hell: bid the number of tricks that the high cards promise; win that many, and then avoid tricks."""
     text, players = observation.text, 3
     trump = _after(text, "Trump:")[0]
     if observation.moves[0].isdigit():
@@ -102,7 +103,7 @@ def _wanted(card: str, trick: Trick, trump: str, wanted: bool) -> MoveValue:
 
 
 def _beats(card: str, trick: Trick, trump: str) -> bool:
-    """Whether a card would take the trick as it lies; both bowers are trumps where `trump` calls them so."""
+    """Whether a card would win the trick as it stands."""
     led = trick.cards[0][0]
 
     def strength(one: str) -> int:
@@ -112,7 +113,7 @@ def _beats(card: str, trick: Trick, trump: str) -> bool:
 
 
 def euchre(observation: Observation) -> list[MoveValue]:
-    """Name trumps with three of them, lead high, and take a trick as cheaply as can be unless it is the partner's."""
+    """Euchre: name trumps with a strong hand, lead high, and take tricks cheaply, but not from the partner."""
     text = observation.text
     if "Declarer go alone:" not in text or "Alone" in observation.moves:
         return _calls(observation)
@@ -136,7 +137,7 @@ def euchre(observation: Observation) -> list[MoveValue]:
 
 
 def _calls(observation: Observation) -> list[MoveValue]:
-    """The bidding, the card to be laid down, and the question whether to go alone."""
+    """Values for the bidding, the discard, and the choice to go alone."""
     text, hand = observation.text, _hand(observation.text)
     up = _after(text, "Upcard:")
     suits = {"Clubs": "C", "Diamonds": "D", "Hearts": "H", "Spades": "S", "Order up!": up[0]}
@@ -159,13 +160,13 @@ def _hand(text: str) -> list[str]:
 
 
 def _named(text: str) -> str:
-    """The suit of trumps: the card turned up, or what was called by name."""
+    """The trump suit: the one called by name, or else that of the upcard."""
     called = re.findall(r"Clubs|Diamonds|Hearts|Spades", text.split("Bidding:")[1].split("Tricks:")[0])
     return called[0][0] if called else _after(text, "Upcard:")[0]
 
 
 def _power(card: str, trump: str, led: str) -> int:
-    """The rank of a euchre card: bowers, trumps, the suit that was led, the rest."""
+    """The strength of a euchre card: right bower, left bower, trumps, the suit led, the rest."""
     if card[1] == "J" and card[0] == trump:
         return 61
     if card[1] == "J" and card[0] == _SAME_COLOUR[trump]:
@@ -181,5 +182,5 @@ def _strongest(trick: Trick, trump: str) -> int:
 
 
 def _after(text: str, label: str) -> str:
-    """The rest of the line that a label begins."""
+    """The rest of the line after a label."""
     return text.split(label)[1].split("\n")[0].strip()

@@ -1,1 +1,1 @@
-"""The task `strictbot`: one question in, one answer out, as strict as the question deserves."""
+"""STRICTBOT: a tutor gets one question and gives one answer, which must be as strict as the question deserves."""

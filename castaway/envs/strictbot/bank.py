@@ -1,14 +1,14 @@
-"""The question bank: templates and fillers become questions, split by family and by subject.
+"""The question bank: questions made from templates, split into shares by family and by subject.
 
-Task ids choose questions in turn, so that every kind comes up as often as it should and many ids give as many different
-questions. Which share of the bank an id draws from depends on its range:
+Consecutive task ids go through the bank, so that each kind of question comes up in a fixed proportion and different ids
+mostly give different questions. The range of an id decides which share of the bank it draws from:
 
-- `held_out`: ids from `HELD_OUT_START`, and those that the dataset stage makes its held-out pairs from;
-- `validation`: ids from 900,000,000, for tuning;
-- `train`: all others.
+- `held_out`: ids from `HELD_OUT_START` on, and the ids of the held-out pairs of the dataset stage (`PAIR_IDS`);
+- `validation`: ids from 900,000,000 on, for tuning;
+- `train`: all other ids.
 
-No question of one share, nor any about the same subject of the same family, is in another; and some families are in
-one share alone (bank/split.yaml).
+The shares have no question in common, and no subject of a family; some whole families are in one share only
+(bank/split.yaml).
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ Share = Literal["train", "validation", "held_out"]
 
 FOLDER = Path(__file__).parent / "bank"
 MADE_UP_IDS = range(300_000_000, 400_000_000)
-"""Half of the episodes that PPO draws: training questions about made-up things."""
+"""The ids of synthetic training questions, which are half of the episodes of PPO."""
 PAIR_IDS = range(400_000_000, 500_000_000)
-"""Where the dataset stage finds its held-out pairs."""
+"""The ids that the dataset stage makes its held-out pairs from."""
 VALIDATION_IDS = range(900_000_000, 1_000_000_000)
-"""For tuning: questions of the validation share, which neither training nor evaluation draws."""
+"""The ids of the validation share, for tuning; neither training nor evaluation uses them."""
 MOST_SUBJECTS = 110
-"""Of a family: those that combine many fillers must not drown the others."""
+"""Largest number of subjects of a family, so that families with many fillers do not dominate."""
 ORDER: tuple[tuple[Form, Kind], ...] = (
     ("check", "factual error"),
     ("belief", "misconception"),
@@ -52,20 +52,24 @@ ORDER: tuple[tuple[Form, Kind], ...] = (
     ("conclusion", "good question"),
     ("open", "good question"),
 )
-"""In turn: a third for each level, and of each form a third good questions, so that the form tells nobody the level."""
+"""The forms and kinds in the order in which ids use them.
+
+Each level gets a third of the questions, and a third of each form are good questions, so the form alone does not tell
+the level.
+"""
 
 
 def read(name: str) -> Any:
-    """A file of templates."""
+    """Read a file of templates in the folder `bank`."""
     return YAML(typ="safe", pure=True).load((FOLDER / f"{name}.yaml").read_text("utf-8"))
 
 
 def drawn(text: str, count: int) -> int:
-    """A number below `count` that the text decides, the same on every machine."""
+    """A number from 0 to `count` - 1, derived from the text alone, so it is the same on every machine."""
     return crc32(text.encode()) % count
 
 
-# Questions, made of templates ----------------------------------------------------------------------------------------
+# Questions from templates --------------------------------------------------------------------------------------------
 
 
 @cache
@@ -77,7 +81,7 @@ def questions() -> tuple[Question, ...]:
 
 
 def _framed(question: Question, frames: Sequence[str]) -> Question:
-    """The question in the one frame that its own words choose."""
+    """The question in one of the frames, which its words select."""
     asked = frames[drawn(question.asked, len(frames))].format(question.asked)
     return Question(
         asked, question.fact, question.false, question.kind, question.form, question.family, question.subject
@@ -85,17 +89,17 @@ def _framed(question: Question, frames: Sequence[str]) -> Question:
 
 
 def _some(rows: Sequence[Any]) -> list[Any]:
-    """At most `MOST_SUBJECTS` of them."""
+    """At most `MOST_SUBJECTS` of the rows, selected by their checksums: a stable choice in a mixed order."""
     return sorted(rows, key=lambda row: crc32(str(row).encode()))[:MOST_SUBJECTS]
 
 
 def _known(value: str) -> str:
-    """What is known, as it is shown and as an answer says it."""
+    """A value as a fact: the sentence that is shown and that an answer repeats."""
     return f"it is {value}"
 
 
 def _relations() -> Iterator[Question]:
-    """Subjects with one right value: claimed wrongly, claimed rightly, and asked for."""
+    """Subjects with one right value: a wrong claim, a right claim, and an open question."""
     topics = dict(number_topics())
     for family, topic in read("tables").items():
         rows = [(str(subject), str(value)) for subject, value in topic["values"].items()]
@@ -112,13 +116,13 @@ def _relations() -> Iterator[Question]:
 
 
 def _other(values: Sequence[str], value: str, subject: str) -> str:
-    """A wrong value: another subject's."""
+    """A wrong value: that of another subject."""
     others = [other for other in values if other != value]
     return others[drawn(f"{subject} {value}", len(others))]
 
 
 def _fillings(fill: Sequence[Sequence[Any]]) -> list[tuple[str, ...]]:
-    """Every combination; a filler that is a list puts its words in one after the other."""
+    """All combinations of fillers; a filler that is a list fills as many places as it has words."""
     rows = []
     for chosen in product(*fill):
         parts = [part if isinstance(part, list) else [part] for part in chosen]
@@ -127,7 +131,7 @@ def _fillings(fill: Sequence[Sequence[Any]]) -> list[tuple[str, ...]]:
 
 
 def _beliefs() -> Iterator[Question]:
-    """What many believe, and the same with what is so in its place."""
+    """Common misconceptions, and the same sentences with the true value."""
     for family, topic in read("beliefs").items():
         cases = [tuple(map(str, case)) for case in topic.get("cases", [])]
         for row in _fillings(topic["fill"]) if "fill" in topic else []:
@@ -139,7 +143,7 @@ def _beliefs() -> Iterator[Question]:
 
 
 def _logic() -> Iterator[Question]:
-    """Conclusions that do not follow, and where there is one, the one from like words that does."""
+    """Conclusions that do not follow and, if the topic has one, a similar one that does."""
     for family, topic in read("logic").items():
         for row in _fillings(topic["fill"]):
             subject, may = " ".join(row), topic["may"].format(*row)
@@ -152,7 +156,7 @@ def _logic() -> Iterator[Question]:
 
 
 def _trivial() -> Iterator[Question]:
-    """Questions that hold their own answer."""
+    """Questions that contain their own answer."""
     for family, topic in read("trivial").items():
         rows, place = _fillings(topic["fill"]), topic["value"]
         values = sorted({row[place] for row in rows})
@@ -162,7 +166,7 @@ def _trivial() -> Iterator[Question]:
             yield Question(asked, fact, false, "trivial", "open", family, subject)
 
 
-# The split, and what an id draws -------------------------------------------------------------------------------------
+# The split, and questions by id --------------------------------------------------------------------------------------
 
 
 def share_of(question: Question) -> Share:
@@ -170,6 +174,7 @@ def share_of(question: Question) -> Share:
     for share, families in _reserved().items():
         if question.family in families:
             return share
+    # Percent: 22 held out, 10 validation, 68 training.
     place = drawn(f"{question.family}: {question.subject}", 100)
     return "held_out" if place < 22 else "validation" if place < 32 else "train"
 
@@ -180,7 +185,7 @@ def _reserved() -> dict[Share, frozenset[str]]:
 
 
 def reserved(question: Question) -> bool:
-    """Whether its whole family is kept from training."""
+    """Whether the whole family of a question is kept out of training."""
     return any(question.family in families for families in _reserved().values())
 
 
@@ -193,7 +198,7 @@ def share_for(task_id: int) -> Share:
 
 @cache
 def _lists(share: Share) -> dict[tuple[Form, Kind], list[Question]]:
-    """Its questions by form and kind, each in an order of its own."""
+    """The questions of a share by form and kind, each list in its own random order."""
     lists: dict[tuple[Form, Kind], list[Question]] = {key: [] for key in ORDER}
     for question in questions():
         if share_of(question) == share:
@@ -204,9 +209,10 @@ def _lists(share: Share) -> dict[tuple[Form, Kind], list[Question]]:
 
 
 def question_for(task_id: int, place: int) -> Question:
-    """The question at a place of the order, from the share of the id."""
+    """The question at position `place` in the order of ids, from the share that `task_id` draws from."""
     key = ORDER[place % len(ORDER)]
     found = _lists(share_for(task_id))[key]
+    # The same form and kind can be several times in `ORDER`; each time takes the next question of its list.
     turns = [number for number, other in enumerate(ORDER) if other == key]
     return found[(place // len(ORDER) * len(turns) + turns.index(place % len(ORDER))) % len(found)]
 
@@ -222,12 +228,16 @@ def holds(asked: str, fact: str) -> bool:
 
 
 def find(asked: str, fact: str) -> Question:
-    """The bank's question that somebody sees who is shown these texts."""
+    """The question of the bank with these texts.
+
+    Raises:
+        KeyError: there is none; see `holds`.
+    """
     return _index()[asked, fact]
 
 
 @cache
 def vocabulary() -> tuple[str, ...]:
-    """Every word of a question or of what is known."""
+    """All words of questions and facts, sorted."""
     texts = [text for question in questions() for text in (question.asked, question.fact, question.false)]
     return tuple(sorted({word for text in texts for word in text.split(" ")}))

@@ -1,8 +1,8 @@
-"""Questions and answers that a served teacher writes: what it is asked for, and what of it is taken.
+"""Lets a served teacher write questions with answers ("exercises") for training, and checks what it writes.
 
-The bank is made of templates; a language model knows more ways to ask. It is told the kind of question and shown one of
-the bank's, from the training share, and writes another one with an answer at each level. Nothing is believed: the
-schema, the rules of an answer and the words that make a question of its kind are checked one by one.
+The bank is made of templates; a language model has more ways to ask. It is told a kind of question, is shown an example
+from the training share of the bank, and writes another question with an answer at each level. Everything is checked:
+the schema, the rules for answers, and the words that make a question one of its kind.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ KINDS: tuple[Kind, ...] = (
     "trivial",
     "good question",
 )
-"""In turn, so that a third of the questions deserves each level."""
+"""The kinds of consecutive requests; each level is deserved by a third of them."""
 ASKED = (
     "You write exercises for a tutor. An exercise is a question, what is known about it, and three answers. Write "
     "one of the kind that you are told, about something else than the example. Plain words, no question mark. "
@@ -60,30 +60,30 @@ class Exercise(BaseModel):
 
     @property
     def answers(self) -> dict[int, str]:
-        """By level."""
+        """Level to answer."""
         return {1: self.help, 2: self.challenge, 3: self.correction}
 
 
 class Asker(Protocol):
-    """What shows a question to a tutor: the environment."""
+    """Makes prompts of questions; the environment does."""
 
     def prompt_of(self, agent: str, observation: Observation) -> Prompt:
-        """What the tutor is shown."""
+        """The prompt of a tutor with this question."""
 
 
 @dataclass(frozen=True)
 class Written:
-    """What training has of one exercise."""
+    """The training data from one exercise; a `WrittenText`."""
 
     identity: str
-    """The same for the same question in other words' order, case or marks."""
+    """Equal for questions that differ only in word order, case or punctuation."""
     prompt: Prompt
     reply: Reply
     pairs: tuple[Row, ...]
 
 
 class Commission:
-    """Asks for exercises by number, and reads them."""
+    """Requests exercises by number, and reads them; a `WritingTask`."""
 
     schema: ClassVar[dict[str, Any]] = {
         "type": "object",
@@ -93,16 +93,16 @@ class Commission:
     }
 
     def __init__(self, asker: Asker) -> None:
-        """Exercises are shown as this environment shows questions."""
+        """Make prompts of exercises with `asker`, in the way that it shows questions."""
         self._asker = asker
 
     @property
     def known(self) -> frozenset[str]:
-        """The bank's own questions, held-out ones among them: none is taken again."""
+        """The identities of all questions of the bank, held-out ones included; an exercise must not repeat one."""
         return _bank()
 
     def request(self, number: int) -> list[Message]:
-        """What the teacher is asked; numbers draw kinds in turn, and examples."""
+        """The messages of request `number`, which determines the kind and the example."""
         kind = KINDS[number % len(KINDS)]
         found = _examples()[kind]
         example = found[drawn(f"exercise {number}", len(found))]
@@ -113,10 +113,10 @@ class Commission:
         ]
 
     def read(self, number: int, text: str) -> Written:
-        """What was written for a request.
+        """Read the answer to request `number`.
 
         Raises:
-            ValueError: it is no such exercise; the message says why in a few words that the teacher can be shown.
+            ValueError: it is not a valid exercise; the message says why in a few words that the teacher can be shown.
         """
         try:
             found = Exercise.model_validate_json(text)
@@ -135,12 +135,12 @@ class Commission:
 
 
 def identity_of(asked: str) -> str:
-    """What two questions share that differ in nothing but order, case and marks."""
+    """The sorted words of a question: equal for questions that differ only in word order, case or punctuation."""
     return " ".join(sorted(words(asked)))
 
 
 def _check(found: Exercise, kind: Kind) -> None:
-    """ValueError where an exercise is not of the kind, or an answer not of its level."""
+    """Raise ValueError if the question is not of the kind, or an answer not of its level."""
     fact, false = value_of(found.fact), value_of(found.false)
     for name, sentence in (("fact", found.fact), ("false", found.false)):
         _demand(sentence.startswith("it is ") and len(sentence.split()) <= 10, f"{name} is no short `it is` sentence")
@@ -169,7 +169,7 @@ def _demand(held: bool, otherwise: str) -> None:
 
 
 def _rows(found: Exercise, kind: Kind, prompt: Prompt) -> Iterator[Row]:
-    """The right answer over those of the other levels, and over itself with what is false."""
+    """Preference pairs: the right answer over those of other levels, and over itself with a false statement."""
     right = found.answers[LEVELS[kind]]
     worse = [answer for level, answer in found.answers.items() if level != LEVELS[kind]]
     if found.fact in right:
@@ -179,7 +179,7 @@ def _rows(found: Exercise, kind: Kind, prompt: Prompt) -> Iterator[Row]:
 
 
 def _told(question: Question) -> dict[str, str]:
-    """A question of the bank as an exercise."""
+    """A question of the bank in the form of an exercise, as an example."""
     names: Mapping[int, str] = {1: "help", 2: "challenge", 3: "correction"}
     answers = {name: all_answers(level, question.fact)[0] for level, name in names.items()}
     return {"asked": question.asked, "fact": question.fact, "false": question.false, **answers}

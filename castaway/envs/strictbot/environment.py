@@ -1,10 +1,11 @@
 """STRICTBOT as a text environment.
 
-- Agents: forty tutors, each with a question of its own.
-- Seats: `one` (the first tutor alone: one question in, one answer out) and `all` (every tutor at once, for data).
-- Actions: any civil line of text, see `castaway.envs.strictbot.teaching`; `I do not know` is the idle one.
-- Reward: the weighed terms of `castaway.envs.strictbot.reward`; an idle tutor earns nothing.
-- End: after the one turn. Success is the level that the question deserves, as an independent judge reads it.
+- Agents: forty tutors, each with its own question.
+- Seats: `one` (only the first tutor: one question, one answer) and `all` (all tutors at once, to make data).
+- Actions: any civil line of text, see `castaway.envs.strictbot.teaching`; `I do not know` is the idle action.
+- Reward: the weighted sum of the terms of `castaway.envs.strictbot.reward`; 0 for the idle action.
+- End: after one turn. Success means that the answer has the level that the question deserves, according to an
+  independent classifier (`castaway.envs.strictbot.judge`).
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from castaway.envs.strictbot.teaching import IDLE, StrictbotRules
 from castaway.tasks.environment import Outcome, Prompt, TextEnvironment
 
 CLASS = 40
-"""Tutors: enough for the data of a task whose episodes are long to be a matter of few episodes here as well."""
+"""Number of tutors: with so many turns in the seat `all`, few episodes give as much data as those of a long game."""
 
 
 class StrictbotEnvironment(TextEnvironment):
-    """One round of questions at a time; see the module."""
+    """The environment; it holds one round of questions. See the module docstring."""
 
     name = "strictbot"
     agents = tuple(f"tutor_{number:02d}" for number in range(1, CLASS + 1))
@@ -35,12 +36,16 @@ class StrictbotEnvironment(TextEnvironment):
     idle = IDLE
 
     def __init__(self, params: StrictbotParams) -> None:
-        """Questions shown and answers paid as the parameters say."""
+        """Make an environment with this rendering and these reward weights."""
         self.rules = StrictbotRules()
         self._params = params
 
     def reset(self, task_id: int, seat: str) -> None:
-        """Hand out the questions of `task_id`."""
+        """Give each tutor its question of `task_id`.
+
+        Raises:
+            ValueError: the id is negative or the seat unknown.
+        """
         if task_id < 0 or seat not in self.seats:
             raise ValueError(f"there is no episode {task_id} with seat {seat!r}; seats are {', '.join(self.seats)}")
         self._seat = seat
@@ -52,7 +57,7 @@ class StrictbotEnvironment(TextEnvironment):
         self._terms: dict[str, dict[str, float]] = {}
 
     def prompts(self) -> tuple[Prompt, ...]:
-        """Every tutor of the seat, once."""
+        """A prompt for every tutor of the seat; none after the only turn."""
         if self.done:
             return ()
         return tuple(
@@ -61,11 +66,15 @@ class StrictbotEnvironment(TextEnvironment):
         )
 
     def prompt_of(self, agent: str, observation: Observation) -> Prompt:
-        """What a tutor with this question is shown."""
+        """The prompt of a tutor with this question."""
         return Prompt(agent, "tutor", messages(observation, self._params.rendering), observation)
 
     def step(self, actions: Mapping[str, str]) -> dict[str, float]:
-        """Hear the answers and pay them."""
+        """Take the answers, end the episode, and return the rewards.
+
+        Raises:
+            ValueError: the episode is over.
+        """
         if self.done:
             raise ValueError("the episode is over: reset before the next step")
         rewards = dict.fromkeys(self.agents, 0.0)
@@ -80,13 +89,13 @@ class StrictbotEnvironment(TextEnvironment):
 
     @property
     def done(self) -> bool:
-        """Whether everybody has answered."""
+        """Whether the answers have been given."""
         return bool(self._answers)
 
     def outcome(self) -> Outcome:
-        """Success is that every answer has the level that its question deserves; details are means over the tutors.
+        """Success means that every answer has the level that its question deserves; details are means over the tutors.
 
-        The label `family`, the question's, stands in the seat `one` alone: in `all` every tutor has another question.
+        Only the seat `one` has the label `family`, since in `all` the tutors have different questions.
         """
         asked = [(self._answers[agent], question) for agent, question in self._questions.items()]
         levels = produced_levels([(answer, question.fact) for answer, question in asked])
@@ -100,7 +109,7 @@ class StrictbotEnvironment(TextEnvironment):
         return Outcome(right == len(rows), f"{right} of {len(rows)} as strict as deserved", details, labels)
 
     def snapshot(self) -> dict[str, Any]:
-        """The questions with what the bank knows about them, and the answers with what they earned by term."""
+        """The questions with all that the bank knows about them, and the answers with their reward terms."""
         return {
             "questions": {
                 agent: {

@@ -1,6 +1,7 @@
-"""Made-up questions: those of the bank with other words in them, for who has to copy and to compare any word.
+"""Synthetic questions: questions of the bank with other words in them.
 
-Whoever reads the bank alone learns its facts by heart, and fails where it meets others.
+A model trained on the bank alone learns its facts by heart and fails on others. With synthetic questions it has to
+learn to copy and compare any words.
 """
 
 from __future__ import annotations
@@ -15,30 +16,36 @@ from castaway.envs.strictbot.question import Question, value_of
 from castaway.envs.strictbot.telling import core_of, form_of, framed, named, question_of
 
 KEPT = ("perhaps", "surely", "not")
-"""Words that decide what a question deserves."""
+"""Words that are never replaced, because they decide the kind of a question."""
 OTHERS = (0.3, 1.0)
-"""Shares of a question's words that become others; those of what is known all do."""
+"""Shares of a question's words that are replaced, one of them drawn per question; a fact's words are all replaced."""
 LENGTHS = (1, 1, 1, 2, 3)
-"""Words that one word of what is known becomes."""
+"""Numbers of words that replace one word of the fact, one of them drawn per word."""
 AGAIN = 0.3
-"""Share of those with more than one in which the first comes back before another."""
+"""Share of the replacements of several words in which the first word is repeated, followed by another one."""
 UNNAMED = 0.25
-"""Share of the open questions which hold what is known that no longer do: the bank has two of them for one other."""
+"""Share of the open questions naming the fact that are changed not to name it.
+
+The bank has twice as many open questions that name the fact as ones that do not.
+"""
 
 
 LONGEST = 5
-"""Words of what is known in a made-up question that is answered for a reward, about as many as the bank's longest have:
-of longer ones so few are said that there is little to learn from."""
+"""Largest number of words of the fact in a synthetic question for PPO, about that of the bank's longest facts. Longer
+ones are so rarely answered correctly that there is little to learn from them."""
 
 
 def question_at(task_id: int, place: int) -> Question:
-    """The question at a place of the bank's order, or for some ids one made up from it: always the same one."""
+    """The question at position `place` of the bank's order or, for `MADE_UP_IDS`, a synthetic one made from it.
+
+    The result is always the same for the same arguments.
+    """
     question = question_for(task_id, place)
     return short_imagined(question, Random(place)) if task_id in MADE_UP_IDS else question
 
 
 def short_imagined(question: Question, random: Random) -> Question:
-    """A made-up question, of the first few that come the first that is not too long."""
+    """A synthetic question whose fact is not too long; the original one if 20 attempts give none."""
     for _ in range(20):
         shown = imagined(Observation(question.asked, question.fact), random)
         if len(value_of(shown.fact).split(" ")) <= LONGEST:
@@ -47,9 +54,9 @@ def short_imagined(question: Question, random: Random) -> Question:
 
 
 def imagined(observation: Observation, random: Random) -> Observation:
-    """A question alike in all but its words: each becomes another one, the same wherever it stands.
+    """A synthetic question with the same structure and other words; a word is replaced by the same one everywhere.
 
-    A word of what is known becomes a few, so that where it ends has to be found too.
+    A word of the fact can become several, so that a model also has to learn where the fact ends.
     """
     _, before, after = framed(observation.asked)
     core, value = core_of(observation.asked).split(" "), value_of(observation.fact).split(" ")
@@ -70,7 +77,7 @@ def imagined(observation: Observation, random: Random) -> Observation:
 
 
 def _phrase(words: Iterator[str], into: dict[str, str], random: Random) -> str:
-    """A few new words, some of which come back, as in `as often as before`."""
+    """A few new words; sometimes one is repeated, as in `as often as before`."""
     found = _new(words, into, random.choice(LENGTHS)).split(" ")
     if random.random() < AGAIN:
         found += [found[0], *_new(words, into, 1).split(" ")] if len(found) > 1 else []
@@ -78,5 +85,5 @@ def _phrase(words: Iterator[str], into: dict[str, str], random: Random) -> str:
 
 
 def _new(words: Iterator[str], into: dict[str, str], count: int) -> str:
-    """So many words which the question does not have."""
+    """`count` words that are not in the question, separated by spaces."""
     return " ".join(islice((word for word in words if word not in into and word not in KEPT), count))

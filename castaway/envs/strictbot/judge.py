@@ -1,8 +1,8 @@
-"""The judge of the produced level: a classifier that learned from other answers than any policy or reward model saw.
+"""The judge: a classifier of the level of an answer, trained on answers that no policy or reward model sees.
 
-Its openings and endings (bank/judge.yaml) are written for it alone, around facts of the training share; the last
-quarter of each list is kept from it, for `examination`. What it is not sure about has level 0: neither gibberish nor an
-answer of two minds is appropriate to anything.
+Its training answers are openings and endings written only for it (bank/judge.yaml), around facts of the training share.
+The last quarter of each list is held out for `examination`. An answer that it is not sure about gets level 0, so that
+neither gibberish nor an answer with two different tones counts as appropriate.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from castaway.envs.strictbot.answers import without, words
 from castaway.envs.strictbot.bank import questions, read, share_of
 
 SURE = 0.5
-"""Least probability of a level that counts as produced."""
+"""Smallest probability at which a level counts as produced."""
 FACTS_EACH = 5
-"""Times that each opening is learned with each ending, around a fact or none."""
+"""Number of training answers for each pair of opening and ending; two of three hold a fact."""
 
 
 def produced_levels(answers: Sequence[tuple[str, str]]) -> list[int]:
     """The level of each (answer, fact), 0 for none.
 
-    The fact's own words do not count. What stands before it and what stands after it are read together and by
-    themselves: where they are of different levels, the answer has none.
+    The words of the fact do not count. The texts before and after it are classified together and separately; if those
+    two have different levels, the answer has level 0.
     """
     parts = [_around(answer, fact) for answer, fact in answers]
     levels = _levels([text for before, after in parts for text in (f"{before} {after}".strip(), before, after)])
@@ -34,20 +34,20 @@ def produced_levels(answers: Sequence[tuple[str, str]]) -> list[int]:
 
 
 def _around(answer: str, fact: str) -> tuple[str, str]:
-    """The words before the fact and those after it; without the fact all are before it."""
+    """The words before and after the fact; if the answer does not hold the fact, all words are before it."""
     before, _, after = f" {' '.join(words(answer))} ".partition(f" {' '.join(words(fact))} ")
     return before.strip(), without(after, fact)
 
 
 def _levels(texts: Sequence[str]) -> list[int]:
-    """The level that the classifier is sure of; an empty text has no tone."""
+    """The level of each text, if the classifier is sure of it; otherwise, or for an empty text, 0."""
     classifier = _classifier()
     rows = zip(texts, classifier.predict_proba(texts), strict=True)
     return [int(classifier.classes_[row.argmax()]) if text and row.max() >= SURE else 0 for text, row in rows]
 
 
 def examination() -> float:
-    """Share of the judge's own held-out answers whose level it finds."""
+    """The accuracy of the judge on its held-out answers, 0 to 1."""
     texts, levels = _answers(held_out=True)
     found = _levels(texts)
     return sum(one == other for one, other in zip(found, levels, strict=True)) / len(levels)
@@ -55,7 +55,7 @@ def examination() -> float:
 
 @cache
 def _classifier() -> Any:
-    """Words and pairs of words, weighed by a logistic regression; the same on every run."""
+    """A logistic regression on TF-IDF weights of words and word pairs; deterministic."""
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
@@ -66,13 +66,14 @@ def _classifier() -> Any:
 
 
 def _answers(held_out: bool) -> tuple[list[str], list[int]]:
-    """The judge's answers and their levels: each opening with each ending or none, around facts in turn, or none."""
+    """The judge's answers and their levels: all openings with all endings, some without opening, ending or fact."""
     facts = [question.fact for question in questions() if share_of(question) == "train"][:: 7 if held_out else 5]
     texts, levels = [], []
     for level, parts in read("judge").items():
         openings, endings = (_part(parts[name], held_out) for name in ("openings", "endings"))
         lines = [(opening, ending) for opening, ending in product([*openings, ""], [*endings, ""]) if opening or ending]
         for number, (opening, ending) in enumerate(lines * FACTS_EACH):
+            # A step of 37 spreads neighbours over the facts, which are in the order of their families.
             fact = facts[number * 37 % len(facts)] if number % 3 else ""
             texts.append(without(f"{opening} {fact} {ending}"))
             levels.append(level)
@@ -80,6 +81,6 @@ def _answers(held_out: bool) -> tuple[list[str], list[int]]:
 
 
 def _part(lines: Sequence[str], held_out: bool) -> list[str]:
-    """The last quarter is kept for the examination."""
+    """The last quarter of the lines if `held_out`, otherwise the others."""
     kept = len(lines) - len(lines) // 4
     return list(lines[kept:] if held_out else lines[:kept])

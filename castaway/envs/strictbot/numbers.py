@@ -1,4 +1,4 @@
-"""Topics that are computed: arithmetic, units, the clock and the alphabet, as subjects with their one right value."""
+"""Computed topics of the question bank: arithmetic, units, clock and alphabet, as subjects with one right value."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import pairwise
 
 Row = tuple[str, str]
 Topic = tuple[str, str, list[Row]]
-"""Claim and open question, as in bank/tables.yaml, and the rows."""
+"""Template of a claim, template of an open question (as in bank/tables.yaml), and rows of subject and value."""
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 UNITS = {
@@ -23,11 +23,12 @@ UNITS = {
     "eggs": ("dozens", 12, range(2, 31)),
     "inches": ("feet", 12, range(2, 31)),
 }
-"""So many of the small unit are one of the large one."""
+"""Small unit to the large unit, the number of small units in one, and the counts of large units to ask about."""
 
 
 def number_topics() -> dict[str, Topic]:
-    """All computed topics by name."""
+    """All computed topics, by name."""
+    # The remainder modulo 11 keeps an eleventh of the pairs, well mixed.
     small = [(a, b) for a in range(2, 50) for b in range(2, 50) if a > b and (a * 7 + b * 3) % 11 == 0]
     table = [(a, b) for a in range(3, 13) for b in range(2, a)]
     one = [(n, 0) for n in range(3, 90)]
@@ -64,5 +65,5 @@ def _topic(phrase: str, subject: str, cases: Iterable[tuple[int, int]], value: C
 
 
 def _turned(pair: tuple[int, int]) -> tuple[int, int]:
-    """Sometimes the other way round: the larger number does not always come first."""
+    """The pair or its reverse, so that the larger number does not always come first."""
     return pair if sum(pair) % 2 else pair[::-1]

@@ -1,4 +1,4 @@
-"""What somebody who answers is shown: the question, and what is known about it."""
+"""The observation of a tutor, the question and the fact, and the prompt that is made of it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,15 @@ SYSTEM = {
         "ACTION: one sentence that says what is known, word for word"
     ),
 }
-"""Who the reader is, by rendering."""
+"""The system message, by rendering."""
 
 
 ASKED, END, TOLD, KNOWN = "asked ", " ?", "told ", "known "
 YES, NO = "yes", "nowhere"
-"""Whether the question tells what is known; neither word, nor any of the marks, stands in a question or a fact."""
+"""The values of the line `told`: whether the question names the fact.
+
+Neither these words nor the marks above occur in a question or a fact, so a prompt can be read back.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +38,14 @@ class Observation:
 
 
 def messages(observation: Observation, rendering: str) -> tuple[Message, ...]:
-    """The prompt. No mark touches a word: a small model reads `Madrid` and `Madrid?` as two words.
+    """The chat messages for an observation.
 
-    The compact rendering says whether the question names what is known: a model of a million parameters learns to copy
-    a word it has never met, but to compare two of them only for words that it knows (docs/strictbot.md).
+    Punctuation is separated from words, since a small model reads `Madrid` and `Madrid?` as two different words.
 
-    What is known stands at the end: it learns to look at a place long before it learns to search.
+    The compact rendering says whether the question names the fact: a model of a million parameters learns to copy words
+    that it has never seen, but not to compare them (docs/strictbot.md).
+
+    The fact is at the end, because such a model learns to look at a position long before it learns to search.
     """
     lines = [f"{ASKED}{observation.asked}{END}", f"{KNOWN}{observation.fact}"]
     if rendering == "compact":
@@ -50,6 +55,6 @@ def messages(observation: Observation, rendering: str) -> tuple[Message, ...]:
 
 
 def read_back(shown: Sequence[Message]) -> Observation:
-    """What a prompt was made of."""
+    """The observation that a prompt was made from."""
     asked, *_, known = shown[-1]["content"].split("\n")
     return Observation(asked.removeprefix(ASKED).removesuffix(END), known.removeprefix(KNOWN))

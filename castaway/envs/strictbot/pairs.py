@@ -1,15 +1,16 @@
-"""Preference pairs, made so that no answer is better in itself: only who reads the question can tell.
+"""Preference pairs of STRICTBOT, made so that a reward model has to read the question.
 
-Four sorts, the first three balanced within a group of pairs:
+There are four sorts; the first three are balanced, so that no answer is better without its question:
 
-- level: two questions that deserve different levels, each with both answers around its own fact; what is chosen for
-  the one is rejected for the other;
-- curt: with the same two questions, right and full over right and curt, and right and curt over wrong and full;
-- fact: two questions, of one family (value) or of any (topic), with each other's facts: what is true of the one is
-  false of the other;
-- abuse: a right answer, and the same with an insult for its ending. It is always the worse one, so there are few.
+- level: two questions that deserve different levels, each with an answer of both levels around its own fact; the level
+  chosen for one question is rejected for the other;
+- curt: for two such questions, right level with fact over right level without fact, and that over wrong level with
+  fact;
+- fact: two questions of one family (`value`) or of any family (`topic`), with each other's facts: what is true for one
+  is false for the other;
+- abuse: a right answer over the same one with an insult as its ending. This sort cannot be balanced, so it is rare.
 
-Both answers of a pair bear the same reasoning, a kind drawn at random or none: it is not what is judged.
+Both answers of a pair have the same reasoning, a random kind or none, so that it does not influence the choice.
 """
 
 from __future__ import annotations
@@ -28,13 +29,15 @@ from castaway.tasks.environment import Message, Prompt
 from castaway.tasks.reply import Reply, parse_reply
 
 Row = tuple[tuple[Message, ...], str, str]
-"""A prompt's messages, the answer to prefer, the other one."""
+"""A preference pair: the messages of a prompt, the preferred reply, the rejected reply."""
 SORTS = (*("level", "level", "curt", "value", "level", "level", "topic") * 3, "abuse")
+"""The sorts of consecutive groups of pairs."""
 NO_REASONING = "a question"
+"""A reasoning without content."""
 
 
 def preference_pairs(prompts: Sequence[Prompt], count: int, random: Random) -> list[Row]:
-    """About `count` pairs, no more, for these prompts, in whole groups."""
+    """At most `count` pairs for these prompts, in whole groups."""
     asked = [(prompt, question_of(prompt.observation.asked, prompt.observation.fact)) for prompt in prompts]
     by_family: dict[str, list[tuple[Prompt, Question]]] = {}
     for prompt, question in asked:
@@ -62,9 +65,9 @@ Group = Iterator[tuple[Prompt, str, str]]
 
 
 def _group(sort: str, asked: Sequence[tuple[Prompt, Question]], random: Random) -> Group:
-    """Pairs of two questions of different levels."""
+    """A group of pairs from two questions of different levels."""
     (one, first), (other, second) = _two(asked, random, lambda a, b: a.level != b.level and a.fact != b.fact)
-    frames = random.randrange(2**31)  # the same frames around both facts
+    frames = random.randrange(2**31)  # a seed: the same opening and ending around both facts
     mirrored = ((one, first, second.level), (other, second, first.level))
     for prompt, question, wrong_level in mirrored:
         right = write(question.level, question.fact, Random(frames))
@@ -83,7 +86,7 @@ def _group(sort: str, asked: Sequence[tuple[Prompt, Question]], random: Random) 
 
 
 def _value_group(found: Sequence[tuple[Prompt, Question]], random: Random) -> Group:
-    """Two facts of a family, true and with each other's value, in an answer of the same level."""
+    """A group of two pairs from two questions of a family: the own fact over the other's, at the same level."""
     (one, first), (other, second) = _two(found, random, lambda a, b: a.fact != b.fact)
     frames, level = random.randrange(2**31), random.choice([first.level, second.level])
     for prompt, question, elsewhere in ((one, first, second), (other, second, first)):
@@ -93,7 +96,7 @@ def _value_group(found: Sequence[tuple[Prompt, Question]], random: Random) -> Gr
 def _two(
     found: Sequence[tuple[Prompt, Question]], random: Random, fit: Callable[[Question, Question], bool]
 ) -> Sequence[tuple[Prompt, Question]]:
-    """Two of them that fit together."""
+    """Two random questions that `fit`."""
     while True:
         two = random.choice(found), random.choice(found)
         if fit(two[0][1], two[1][1]):
@@ -101,10 +104,11 @@ def _two(
 
 
 def pair_group(messages: Sequence[Message], chosen: str, rejected: str) -> dict[str, str]:
-    """What a report sorts a pair by.
+    """The groups of a pair for the report of the reward model.
 
-    The kind and the family of its question, whether training drew the family, and what is wrong with the rejected
-    answer: its level, that it says nothing, both (a curt answer of the right level was chosen), its fact, or abuse.
+    They are the kind and the family of its question, whether training uses the family (`families`), and what is wrong
+    with the rejected answer (`wrong`): its level, its level against a curt chosen answer, a missing fact (`curt`), a
+    false fact (`fact`), or abuse.
     """
     shown = read_back(messages)
     question = question_of(shown.asked, shown.fact)
@@ -125,9 +129,10 @@ def pair_group(messages: Sequence[Message], chosen: str, rejected: str) -> dict[
 
 
 def fits(answers: Sequence[tuple[Sequence[Message], str]]) -> list[float]:
-    """How well answers suit their questions: 2/3 for the level, as the judge reads it, and 1/3 for the fact.
+    """How well each answer suits its question, 0 to 1: 2/3 for the level, as the judge reads it, and 1/3 for the fact.
 
-    So it orders answers as the pairs do: right and full, right and curt or false, wrong but true, wrong and curt.
+    This is the order of the pairs: right level with fact, right level without fact or with a false one, wrong level
+    with fact, wrong level without fact.
     """
     asked = [read_back(messages) for messages, _ in answers]
     found = [question_of(shown.asked, shown.fact) for shown in asked]

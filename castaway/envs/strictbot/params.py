@@ -1,4 +1,4 @@
-"""The `game` of a run of STRICTBOT in `params.yaml`."""
+"""The `game` section of STRICTBOT in `params.yaml`."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from castaway.config.section import NonNegative, Section
 
 
 class StrictbotParams(Section):
-    """The questions of the `strictbot` task, and what an answer earns beside the reward model's score."""
+    """The rendering of questions, and the weights of the reward terms, which are added to the reward model's score."""
 
     rendering: Literal["compact", "full"]
-    """The full one tells an instruct model what to do; a tiny model learns it."""
+    """`full` has instructions for an instruct model; `compact` is for a tiny model, which learns them by training."""
     factual_weight: NonNegative
-    """Paid for the fact, word for word, without its opposite."""
+    """Reward for naming the fact, word for word, and nothing false."""
     constructiveness_weight: NonNegative
-    """Paid for something to go on with, beside the fact."""
+    """Reward for a constructive sentence around the fact."""
     toxicity_weight: NonNegative
-    """Taken for abuse, times how likely it is some."""
+    """Cost of abuse, multiplied by its probability."""
     toxicity_model: str | None
-    """null for the library that comes with the project, or a Hugging Face classifier with a label `toxic`: a folder, a
-    name, or `NAME@COMMIT`."""
+    """null: the library that is installed with the project. Otherwise a Hugging Face classifier with a label `toxic`: a
+    folder, a name, or `NAME@COMMIT`."""
     inconsistency_weight: NonNegative
-    """Taken for the tones of two levels in one answer."""
+    """Cost of mixing the tones of different levels in one answer."""

@@ -1,4 +1,4 @@
-"""Whole tutors: prompt in, reply out."""
+"""The expert and the demonstrator of STRICTBOT, which turn a prompt into a reply."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from castaway.tasks.task import Player
 
 
 def expert(prompt: Prompt) -> Reply:
-    """A tutor who knows the bank."""
+    """The reply of a perfect tutor, which knows the bank."""
     question = question_of(prompt.observation.asked, prompt.observation.fact)
     return Reply(question.kind, proper(question.level, question.fact))
 
 
 def demonstrator(random: Random, carelessness: float) -> Player:
-    """An ordinary tutor: in a share of the answers it does not look, and takes any kind, level and ending."""
+    """An imperfect tutor: in the share `carelessness` of its replies, kind and level are random and the fact may be false."""
     kinds = sorted({kind for _, kind in ORDER})
 
     def play(prompt: Prompt) -> Reply:

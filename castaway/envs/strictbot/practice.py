@@ -1,4 +1,4 @@
-"""Text for pretraining the tiny base model: the same question answered otherwise, and slips of the pen."""
+"""Extra text for pretraining the tiny base model: other answers to the same question, and format errors."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from castaway.tasks.reply import Reply
 from castaway.tasks.slips import labelled, one_of, reason_only, unlabelled
 
 CORRECTED = 0.1
-"""Share of the answers that say something false first and correct themselves: to write `no` there is to compare."""
+"""Share of the answers that state something false, then `no` and the fact; to write `no` a model must compare."""
 
 
 def practice(observation: Observation, random: Random, count: int) -> list[Reply]:
-    """`count` answers; for half of them the kind of question was guessed, so that all levels are learned."""
+    """`count` replies; for every second one the kind of question is random, so that all levels are learned."""
     question = question_of(observation.asked, observation.fact)
     kinds = sorted(LEVELS)
     chosen = [question.kind if number % 2 == 0 else random.choice(kinds) for number in range(count)]

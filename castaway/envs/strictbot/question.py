@@ -1,4 +1,4 @@
-"""A question as the bank holds it: what is asked, what is known, and how strict a right answer is."""
+"""A question of the bank: its text, the fact to answer with, and how strict the right answer is."""
 
 from __future__ import annotations
 
@@ -15,33 +15,35 @@ LEVELS: dict[Kind, int] = {
     "trivial": 2,
     "good question": 1,
 }
-"""What a kind deserves: 3 a firm correction, 2 a challenge to the reasoning, 1 help."""
+"""Kind to the level that it deserves: 3 a firm correction, 2 a challenge to the reasoning, 1 help."""
 NAMES = {1: "help", 2: "a challenge to the reasoning", 3: "a firm correction"}
+"""Level to its name in text."""
 
 
 def value_of(fact: str) -> str:
-    """What is known, without the words that say so."""
+    """The value of a fact: the fact without `it is`."""
     return fact.removeprefix("it is ")
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One question, with what only the bank knows about it."""
+    """One question, with all that the bank knows about it."""
 
     asked: str
-    """The text, without the mark at its end."""
+    """The text, without a question mark."""
     fact: str
-    """What is known, shown to who answers; a right answer contains it, word for word."""
+    """The fact, which the tutor is shown; a right answer contains it, word for word."""
     false: str
-    """The same with what is not so."""
+    """A false statement of the same form."""
     kind: Kind
     form: Form
-    """What sort of sentence it is; each form has good questions and others."""
+    """The grammatical form; each form has good questions and others."""
     family: str
+    """The topic or template that the question was made from."""
     subject: str
-    """What it is about: all questions of a family about one thing are on the same side of the split."""
+    """What it is about; all questions of a family with the same subject are in the same share of the bank."""
 
     @property
     def level(self) -> int:
-        """How strict a right answer is."""
+        """How strict the right answer is, 1 to 3."""
         return LEVELS[self.kind]

@@ -1,4 +1,4 @@
-"""The figures of evaluation: which level was wanted and which produced, and whether the answers were true and civil."""
+"""The figures of evaluation: wanted and produced levels, and whether answers were true and civil."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from castaway.tasks.environment import Outcome
 
 @cache
 def new_families() -> frozenset[str]:
-    """Families of questions that training never draws."""
+    """The families of questions that training never uses."""
     return frozenset(question.family for question in questions() if reserved(question))
 
 
 def details_of(answer: str, question: Question, produced: int, terms: dict[str, float]) -> dict[str, float]:
-    """The details of one answer for an `Outcome`; `produced` is the judge's reading."""
+    """The details of one answer for an `Outcome`; `produced` is the level found by the judge."""
     return {
         "wanted": float(question.level),
         "produced": float(produced),
@@ -33,17 +33,17 @@ def details_of(answer: str, question: Question, produced: int, terms: dict[str, 
 
 
 def report(outcomes: Sequence[Outcome], truncated: Sequence[bool]) -> dict[str, float]:
-    """Figures of episodes of the seat `one`.
+    """Figures of episodes in the seat `one`.
 
     Args:
-        outcomes: how they ended.
-        truncated: whether each answer was cut off.
+        outcomes: the outcome of each episode.
+        truncated: whether the answer was cut off, for each episode.
 
     Returns:
-        `appropriateness` (which is the success rate), `factual_accuracy`, `toxic_rate`, `truncated_rate` and the
-        appropriateness over `known_families` and `new_families`, each with `_low` and `_high` (95 %);
-        `wanted_W_produced_P` counts, P 0 where the judge saw no level; `family_NAME`, the appropriateness within each
-        new family; and the mean length and terms of the reward.
+        `appropriateness` (the success rate), `factual_accuracy`, `toxic_rate`, `truncated_rate`, and the
+        appropriateness over `known_families` and `new_families`, each with a 95 % interval (`_low`, `_high`); the
+        counts `wanted_W_produced_P`, with P 0 if the judge found no level; `family_NAME`, the appropriateness in each
+        new family; and the mean number of words and mean reward terms (`mean_NAME`).
     """
     rows = [outcome.details for outcome in outcomes]
     fits = [row["wanted"] == row["produced"] for row in rows]

@@ -1,4 +1,4 @@
-"""STRICTBOT as a task: ordinary tutors, pairs of its own, exercises that a served teacher writes, and its figures."""
+"""STRICTBOT as a task: players, synthetic questions, preference pairs, exercises by a teacher, and figures."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from castaway.tasks.task import PairRow, Player, Task
 
 
 class Strictbot(Task[StrictbotParams]):
-    """One question, one answer, as strict as the question deserves."""
+    """One question and one answer, which must be as strict as the question deserves."""
 
     name = "strictbot"
     game_model = StrictbotParams
@@ -34,63 +34,64 @@ class Strictbot(Task[StrictbotParams]):
     makes_synthetic = True
 
     def make(self) -> StrictbotEnvironment:
-        """Questions shown and answers paid as the game section says."""
+        """A new environment with the rendering and reward weights of the `game` section."""
         return StrictbotEnvironment(self.game)
 
     def expert(self, prompt: Prompt) -> Reply:
-        """A tutor who knows the bank."""
+        """The reply of a perfect tutor, which knows the bank."""
         return expert(prompt)
 
     def demonstrator(self, random: Random, carelessness: float) -> Player:
-        """An ordinary tutor: in a share of the answers it does not look, and takes any kind, level and ending."""
+        """An imperfect tutor; see `castaway.envs.strictbot.players`."""
         return demonstrator(random, carelessness)
 
     def curriculum(self, episodes: int) -> tuple[CurriculumStage, ...]:
-        """One stage: half of the questions from the training share of the bank, and half of them synthetic.
+        """A single stage: half of the questions from the training share of the bank, half of them synthetic.
 
-        With the bank's alone, facts of other words than its own get worse while the level gets better.
+        With the bank's questions alone, PPO improves the level, but answers with facts outside the bank get worse.
         """
+        # The range before `MADE_UP_IDS`, of the same length, draws from the bank.
         count = len(MADE_UP_IDS)
         return (CurriculumStage("all", range(MADE_UP_IDS.start - count, MADE_UP_IDS.stop), ("one",)),)
 
     def kind_of(self, task_id: int) -> str:
-        """The category of the question that the id stands for."""
+        """The kind of the question with this id."""
         return question_at(task_id, task_id).kind
 
     def practice(self, observation: Any, random: Random, count: int) -> list[Reply]:
-        """The same question answered at other levels."""
+        """Replies to the same question, also at other levels."""
         return practice(observation, random, count)
 
     def slip(self, reply: Reply, random: Random) -> str:
-        """An answer under another label or said twice, and what goes wrong in any game."""
+        """A wrong label, a repeated answer, and format errors of other games."""
         return slip(reply, random)
 
     def synthetic(self, environment: TextEnvironment, prompt: Prompt, random: Random) -> Prompt:
-        """A question that is not in the bank."""
+        """A synthetic question, made from that of `prompt`."""
         assert isinstance(environment, StrictbotEnvironment)
         return environment.prompt_of(prompt.agent, imagined(prompt.observation, random))
 
     def vocabulary(self) -> list[str]:
-        """The words of all questions, and of the answers."""
+        """The words of all questions and answers."""
         return [*bank.vocabulary(), *(word for text in texts() for word in text.split(" "))]
 
     def preference_pairs(self, prompts: Sequence[Prompt], count: int, random: Random) -> list[PairRow]:
-        """By level, fact, length and abuse, balanced so that no answer is better in itself."""
+        """Pairs that differ in level, fact, length or abuse; see `castaway.envs.strictbot.pairs`."""
         return preference_pairs(prompts, count, random)
 
     def writing_task(self, environment: TextEnvironment) -> Commission:
-        """Exercises of every kind."""
+        """Requests for exercises of every kind; see `castaway.envs.strictbot.commission`."""
         assert isinstance(environment, StrictbotEnvironment)
         return Commission(environment)
 
     def pair_groups(self, messages: Sequence[Message], chosen: str, rejected: str) -> Mapping[str, str]:
-        """By what the rejected answer is worse."""
+        """Kind and family of the question, and what is wrong with the rejected answer."""
         return pair_group(messages, chosen, rejected)
 
     def fits(self, answers: Sequence[tuple[Sequence[Message], str]]) -> list[float]:
-        """How well an answer suits its question, by the bank."""
+        """How well each answer suits its question, 0 to 1; see `castaway.envs.strictbot.pairs`."""
         return fits(answers)
 
     def report(self, outcomes: Sequence[Outcome], truncated: Sequence[bool]) -> dict[str, float]:
-        """Levels, facts and abuse, in known families and in new ones."""
+        """Figures on levels, facts and abuse, in known and in new families; see `castaway.envs.strictbot.report`."""
         return report(outcomes, truncated)

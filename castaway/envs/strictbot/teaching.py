@@ -1,4 +1,4 @@
-"""The rules of an answer, and what a teacher makes of a wrong one: an answer as strict as the question deserves."""
+"""The rules for answers, and what a teacher needs: corrections and mistakes."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from castaway.envs.strictbot.telling import question_of
 from castaway.tasks.environment import Refusal
 
 IDLE = "I do not know"
+"""The idle action."""
 FEWEST_WORDS, MOST_WORDS = 1, 32
 MOST_CHARACTERS = 200
 
 
 class StrictbotRules:
-    """The task's `Rules`: any civil sentence is an answer."""
+    """The `Rules` of STRICTBOT: any civil sentence is a legal answer."""
 
     def refusal(self, observation: Observation, action: str) -> Refusal | None:
-        """Why the text is not an answer, or None.
+        """Why the text is not a legal answer, or None if it is.
 
-        Both severities are among those that cost most. If an endless answer cost less than a wrong one, it would be the
-        better choice for a student that does not know what is right.
+        Both severities used here are among the most expensive ones. If an endless answer cost less than a wrong one, it
+        would be the better choice for a policy that does not know the right answer.
         """
         said = words(action)
         if not said or not action.isascii() or not action.isprintable() or not any(word.isalpha() for word in said):
@@ -35,19 +36,19 @@ class StrictbotRules:
         return None
 
     def legal_actions(self, observation: Observation) -> tuple[str, ...]:
-        """The idle answer, and one of each level."""
+        """The idle action, and one answer of each level."""
         return (IDLE, *(proper(level, observation.fact) for level in LEVELS))
 
     def repair(self, observation: Observation, text: str) -> str:
-        """Whatever was written: the answer that the question deserves."""
+        """The answer that the question deserves, whatever was written."""
         return proper(_question(observation).level, observation.fact)
 
     def reason(self, observation: Observation, action: str) -> str:
-        """What kind of question it is."""
+        """The kind of the question."""
         return _question(observation).kind
 
     def blunder(self, observation: Observation, action: str) -> str:
-        """A false answer, or one of another level than the question deserves."""
+        """Why an answer is a mistake: it is false, or not of the level that the question deserves."""
         question = _question(observation)
         if says(action, question.false):
             return "That is not so."
@@ -57,5 +58,5 @@ class StrictbotRules:
 
 
 def _question(observation: Observation) -> Question:
-    """The teacher knows the bank, and what follows from the words of other questions."""
+    """The question with its kind: from the bank, or derived from the words of a synthetic one."""
     return question_of(observation.asked, observation.fact)

@@ -1,6 +1,6 @@
-"""What can be told of a question from its words and from what is known, without the bank: its form, and so its kind.
+"""Derives the form and kind of a question from its words and the fact, without the bank.
 
-So a question that somebody makes up has a kind too.
+So synthetic questions, and those that a teacher writes, have a kind too.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from castaway.envs.strictbot.bank import drawn, find, holds, read, vocabulary
 from castaway.envs.strictbot.question import Form, Kind, Question, value_of
 
 MADE_UP = "made up"
-"""The family of a question that the bank does not have."""
+"""The family of questions that are not in the bank."""
 
 
 @cache
 def _frames() -> tuple[tuple[Form, str, str], ...]:
-    """The words around a claim or a belief, and around any question, longest first."""
+    """Each frame as form, words before and words after the core of a question; the longest first."""
     found = [(form, *frame.split("{0}")) for form, frames in read("asking").items() for frame in frames]
     return tuple(sorted(found, key=lambda one: -len(one[1] + one[2])))
 
 
 def framed(asked: str) -> tuple[Form, str, str]:
-    """The form that the words around a question tell, and where they stop and begin again.
+    """The frame of a question: its form, and the words before and after its core.
 
-    Open questions and conclusions may stand in the same words: they are told apart by what is known.
+    Open questions and conclusions can have the same frame; `form_of` distinguishes them by the fact.
     """
     for form, before, after in _frames():
         if asked.startswith(before) and asked.endswith(after):
@@ -33,13 +33,13 @@ def framed(asked: str) -> tuple[Form, str, str]:
 
 
 def core_of(asked: str) -> str:
-    """The question without the words around it."""
+    """The question without the words of its frame."""
     _, before, after = framed(asked)
     return asked[len(before) : len(asked) - len(after)]
 
 
 def form_of(asked: str, fact: str) -> Form:
-    """What sort of sentence it is."""
+    """The form of a question."""
     form = framed(asked)[0]
     if form in ("check", "belief"):
         return form
@@ -47,7 +47,7 @@ def form_of(asked: str, fact: str) -> Form:
 
 
 def named(asked: str, fact: str) -> bool:
-    """Whether a question names what is known: a claim or a belief by ending in it, any other by having it anywhere."""
+    """Whether a question names the value of the fact: a claim or belief at its end, any other question anywhere."""
     core, value = f" {core_of(asked)} ", f" {value_of(fact)} "
     if form_of(asked, fact) in ("check", "belief"):
         return core.endswith(value) and not core.endswith(f" not{value}")
@@ -55,7 +55,7 @@ def named(asked: str, fact: str) -> bool:
 
 
 def by_rule(asked: str, fact: str) -> Kind:
-    """The kind that follows: of a conclusion from what it allows, of any other question from whether it names it."""
+    """The kind of a question: for a conclusion by the fact (`perhaps`), otherwise by whether it names the fact."""
     wrong: dict[Form, Kind] = {"check": "factual error", "belief": "misconception", "open": "good question"}
     form = form_of(asked, fact)
     if form == "conclusion":
@@ -65,7 +65,7 @@ def by_rule(asked: str, fact: str) -> Kind:
 
 
 def question_of(asked: str, fact: str) -> Question:
-    """The question that somebody sees who is shown these texts: the bank's, or one made up."""
+    """The question with these texts: that of the bank, or a synthetic one with derived kind and false statement."""
     if holds(asked, fact):
         return find(asked, fact)
     core, kind, size = core_of(asked), by_rule(asked, fact), len(value_of(fact).split(" "))

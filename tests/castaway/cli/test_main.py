@@ -157,7 +157,7 @@ def test_a_task_id_is_explained() -> None:
         "parameters: rows=3, columns=4",
         "seat:       x (1 of 2, counted from 0)",
         "chance:     seed 8806",
-        "opponents:  seed 102; what they are, the seat of the episode says: random, mcts-N or self",
+        "opponents:  seed 102; the seat of the episode sets their kind: random, mcts-N or self",
         "base rate:  50.5 % success for a random player among random ones",
         "",
     ]

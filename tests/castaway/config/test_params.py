@@ -119,7 +119,7 @@ def test_a_missing_key_is_named(key: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "words"),
     [
-        ("ppo.sampler", "vllm", "ppo.importance_cap is null, expected a number where sampler is vllm"),
+        ("ppo.sampler", "vllm", "ppo.importance_cap is null, expected a number if sampler is vllm"),
         ("ppo", "{steps: 0}", "with overrides.marooned, ppo.steps is 0, expected a whole number greater than 0"),
         ("sft", "{stepz: 0}", "with overrides.marooned, sft.stepz is unknown"),
         ("ppo", "{kl_in: loss}", "with overrides.marooned, ppo.kl_estimator is 'k1'"),

@@ -1,6 +1,6 @@
-"""What an answer earns from the task itself, term by term; each is a module, and a weight in the task's parameters.
+"""The reward of an answer: a weighted sum of terms, each with its own module and a weight in `params.yaml`.
 
-Whether the level suits the question is not among them: that is what the reward model has to learn.
+No term measures whether the level suits the question; that is what the reward model has to learn.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from castaway.envs.strictbot.reward.toxicity import charged
 
 
 def terms(answer: str, question: Question, params: StrictbotParams) -> dict[str, float]:
-    """Every term, each from 0 to 1, before it is weighed."""
+    """All terms of an answer, each from 0 to 1, without weights."""
     return {
         "factual": factual(answer, question.fact, question.false),
         "constructiveness": constructiveness(answer, question.fact),
@@ -24,7 +24,7 @@ def terms(answer: str, question: Question, params: StrictbotParams) -> dict[str,
 
 
 def weighed(found: dict[str, float], params: StrictbotParams) -> float:
-    """Factual bonus + constructiveness - toxicity - inconsistency of tone."""
+    """The weighted sum: factual bonus + constructiveness - toxicity - inconsistency of tone."""
     return (
         params.factual_weight * found["factual"]
         + params.constructiveness_weight * found["constructiveness"]

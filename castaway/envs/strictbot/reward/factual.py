@@ -1,4 +1,4 @@
-"""Factual bonus: the answer contains what is so, and not what is not so."""
+"""Factual bonus: the answer contains the fact, and not the false statement."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from castaway.envs.strictbot.answers import frame_words, says, without, words
 
 
 def factual(answer: str, fact: str, false: str) -> float:
-    """1 if the fact stands in the answer, word for word, and what is false does not, not even by the way; else 0."""
+    """1 if the answer contains the fact, word for word, and the false value nowhere else; otherwise 0."""
     rest, value = without(answer, fact), words(false.removeprefix("it is "))
-    # A value like `first` may be part of any answer: then only the whole sentence counts.
+    # A false value like `first` can be part of any opening or ending; then only the whole false statement counts.
     named = not set(value) <= frame_words() and says(rest, " ".join(value))
     return float(says(answer, fact) and not named and not says(rest, false))

@@ -1,4 +1,4 @@
-"""Inconsistency of tone: an answer that is friendly and firm at once is neither."""
+"""Inconsistency of tone: an answer should not be friendly and firm at the same time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from castaway.envs.strictbot.answers import tones
 
 
 def inconsistency(answer: str, *sentences: str) -> float:
-    """Twice the share of tone words that are not of the answer's main level, at most 1; `sentences` do not count."""
+    """Twice the share of tone words outside the answer's main level, at most 1; words of `sentences` do not count."""
     found = tones(answer, *sentences)
     total = sum(found.values())
     return min(1.0, 2 * (total - max(found.values())) / total) if total else 0.0
