@@ -218,7 +218,7 @@ def rescue(root: Path, step: Step, ran: dict[str, Any]) -> bool:
 def dvc(root: Path, arguments: Sequence[str], variables: dict[str, str]) -> Group:
     """Start DVC so that the `python` in its commands is the one that runs now.
 
-    `--wait-for-lock` has no time limit. By default DVC waits 3 seconds, and hashing another stage's files may take longer.
+    `--wait-for-lock` has no time limit. By default DVC waits 3 seconds, less than another stage may need for hashing.
     """
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     command = [sys.executable, "-m", "dvc", "--wait-for-lock", *arguments]
