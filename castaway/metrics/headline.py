@@ -1,4 +1,4 @@
-"""The one table of the README: what SFT, PPO and the final policy of each run come to."""
+"""The main results table of the README: the SFT, PPO and final policy of each run."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from castaway.metrics.results import Figures, from_file, share
 
 
 def headline_table(folders: Mapping[str, Path]) -> str:
-    """Three rows a run, from its folder `data/RUN/metrics`; all policies of a run played the same held-out episodes.
+    """A Markdown table with three rows per run. All policies of a run played the same held-out episodes.
+
+    Args:
+        folders: the folder `data/RUN/metrics` of each run.
 
     Raises:
-        CastawayError: a file is no JSON or lacks a figure; the line names the file.
+        CastawayError: a file is missing, is not JSON or lacks a figure; the message names the file.
     """
     rows = [
         row

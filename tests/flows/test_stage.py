@@ -97,7 +97,7 @@ def test_a_stage_runs_by_hand_from_below_with_an_empty_folder(project: Repositor
     ("arguments", "words"),
     [
         (["bass"], "dvc.yaml has no stage bass; did you mean base?"),
-        (["sft@marooned"], "sft@marooned needs data/base, which is not there; run `dvc repro sft@marooned`"),
+        (["sft@marooned"], "sft@marooned needs data/base, which does not exist; run `dvc repro sft@marooned`"),
         (["base", "sft@marooned"], "one stage at a time"),
     ],
 )
@@ -135,7 +135,7 @@ def test_a_number_that_json_does_not_know_fails_the_stage(project: Repository) -
     project.write("stages/base.py", "def run(context):\n    return {'loss': float('nan')}\n")
     done = project.run("flows", "base")
     assert done.returncode == 2
-    assert "base.json: the stage returned what JSON cannot hold" in done.stderr
+    assert "base.json: the stage returned a value that is not JSON" in done.stderr
     assert not (project.root / "data/runs/base.json").exists()
 
 
