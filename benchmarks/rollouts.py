@@ -57,7 +57,7 @@ def rollout_table(params: Params, episodes: int, rounds: int) -> str:
         for name, speed in speeds.items()
     ]
     head = (
-        f"{episodes} episodes of {params.marooned.scenario}, {params.ppo.max_new_tokens} new tokens a turn, "
+        f"{episodes} episodes of {task_of(params, 'marooned').game.scenario}, {params.ppo.max_new_tokens} new tokens a turn, "
         f"environment and teacher included; medians of {rounds}."
     )
     return f"{head}\n\n{table(['rollout', 'turns/s', 'CPU ms a turn', 'times the first'], rows)}"

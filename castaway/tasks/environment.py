@@ -1,7 +1,7 @@
 """The contract of a text environment.
 
 Implement `TextEnvironment` and its `Rules` and every part of Castaway (datasets, teachers, rollouts, PPO,
-evaluation) can use your game. `castaway.envs.checker.check_environment` tests an implementation against this page.
+evaluation) can use your game. `castaway.tasks.checker.check_environment` tests an implementation against this page.
 
 **An episode.** `reset(task_id)` starts a deterministic episode: the same id, seat and typed actions give the same
 prompts and rewards, byte for byte, on every machine. Then, until `done`:

@@ -12,7 +12,7 @@ import pytest
 from tests.castaway.figures import EVALUATE, MOMENTS, REWARD_MODEL, save
 from tests.castaway.tools.marooned.replay.episodes import played
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def castaway(*arguments: str, at: Path = ROOT) -> subprocess.CompletedProcess[str]:

@@ -28,7 +28,7 @@ from castaway.tools.marooned.rulebook import constants_table, pay_table
 from castaway.tools.transcript import clean, episode_text
 from tests.castaway.figures import EVALUATE, MOMENTS, REWARD_MODEL, policy, save
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 README = ROOT / "README.md"
 RULES = ROOT / "docs" / "marooned.md"
 

@@ -25,7 +25,7 @@ from castaway.tools.chat import Chat, load_chat, plain
 from castaway.tools.transcript import clean
 from tests.castaway.rl.small import small_base
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
