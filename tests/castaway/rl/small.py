@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from ruamel.yaml import YAML
 from transformers import PreTrainedTokenizerFast
 
 from castaway.config.params import BaseParams, LoraParams, Params, PpoParams, ReplayParams
@@ -16,13 +15,14 @@ from castaway.models.tiny import new_model, train_tokenizer
 from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.tasks import TaskSource
 from castaway.tasks.environment import HELD_OUT_START, Message, Outcome, Prompt, Refusal, Stage, TextEnvironment
+from castaway.tasks.registry import read_params
 
 ROOT = Path(__file__).parents[3]
 
 
 def shipped() -> Params:
     """The parameters as shipped."""
-    return Params.model_validate(YAML(typ="safe", pure=True).load((ROOT / "params.yaml").read_text("utf-8")))
+    return read_params(ROOT / "params.yaml")
 
 
 def ppo_params(**changes: Any) -> PpoParams:
