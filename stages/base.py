@@ -38,8 +38,8 @@ def run(context: Context) -> dict[str, Any]:
     texts += [answer for document in documents for answer in document.answers]
     tokenizer = train_tokenizer(texts, params.vocabulary, task_words(own) if own.whole_words else ())
     shuffled = Random(context.params.seed).sample(documents, len(documents))
-    pieces = [_tokens(tokenizer, document) for document in shuffled]
-    rows = _packed(pieces)
+    pieces = [document_tokens(tokenizer, document) for document in shuffled]
+    rows = packed(pieces)
 
     # Pretraining: what is learned is the answers; the situations themselves are random.
     model = new_model(params, tokenizer)
@@ -53,11 +53,11 @@ def run(context: Context) -> dict[str, Any]:
         batch_size=max(1, round(params.batch_size * len(rows) / len(documents))),
         learning_rate=params.learning_rate,
     )
-    trainer = _AnswerTrainer(
+    trainer = AnswerTrainer(
         model=model,
         args=TrainingArguments(**settings, adam_beta2=0.95, max_grad_norm=1.0, remove_unused_columns=False),
         train_dataset=rows,
-        data_collator=lambda batch: _collate(batch, tokenizer.pad_token_id),
+        data_collator=lambda batch: collate(batch, tokenizer.pad_token_id),
         callbacks=[CurveCallback(context.log, {"loss": "loss", "learning_rate": "learning_rate"})],
     )
     result = trainer.train()
@@ -77,7 +77,7 @@ WIDTH = 256
 """Tokens of a row of documents; a longer document is a row of its own."""
 
 
-class _AnswerTrainer(Trainer):
+class AnswerTrainer(Trainer):
     """Computes logits where something is learned and nowhere else: the usual loss, in less time."""
 
     def compute_loss(self, model: Any, inputs: dict[str, torch.Tensor], *_: Any, **__: Any) -> torch.Tensor:
@@ -88,7 +88,7 @@ class _AnswerTrainer(Trainer):
         return torch.nn.functional.cross_entropy(model.lm_head(hidden[learned]), labels[learned])
 
 
-def _tokens(tokenizer: Any, document: Document) -> dict[str, list[int]]:
+def document_tokens(tokenizer: Any, document: Document) -> dict[str, list[int]]:
     """One situation and its answers, each of which stands where it would stand alone.
 
     `branches` is 0 for the situation, which is read once, and counts the answers; each begins with the assistant's mark
@@ -111,7 +111,7 @@ def _tokens(tokenizer: Any, document: Document) -> dict[str, list[int]]:
     return {name: values[:CONTEXT] for name, values in row.items()}
 
 
-def _packed(pieces: Sequence[dict[str, list[int]]]) -> list[dict[str, list[int]]]:
+def packed(pieces: Sequence[dict[str, list[int]]]) -> list[dict[str, list[int]]]:
     """Several documents in a row, none of which sees another; `documents` counts them. It saves half of the padding."""
     rows = []
     for bin_ in first_fit([len(piece["input_ids"]) for piece in pieces], WIDTH):
@@ -121,7 +121,7 @@ def _packed(pieces: Sequence[dict[str, list[int]]]) -> list[dict[str, list[int]]
     return rows
 
 
-def _collate(rows: list[dict[str, list[int]]], pad: int) -> dict[str, torch.Tensor]:
+def collate(rows: list[dict[str, list[int]]], pad: int) -> dict[str, torch.Tensor]:
     """Pad on the right; a token attends to its own answer so far and to its situation, and to nothing else."""
     width = max(len(row["input_ids"]) for row in rows)
     filling = {"input_ids": pad, "labels": -100, "position_ids": 0, "branches": -1, "documents": -1}
