@@ -33,7 +33,7 @@ def main() -> None:
     top = argparse.ArgumentParser("python -m benchmarks", description="Measure environments, rollouts and PPO.")
     top.add_argument("--quick", action="store_true", help="a smoke test that writes no file")
     quick = top.parse_args().quick
-    params = read_params(HERE.parent / "params.yaml")
+    params = read_params(HERE.parent / "params.yaml").for_run("marooned")
     torch.set_num_threads(params.threads)
     rounds = 1 if quick else 5
     shapes = [

@@ -13,6 +13,7 @@ from castaway.metrics.markdown import table
 from castaway.models.policy import new_adapter
 from castaway.rl.actor_critic import ActorCritic, TurnBatch
 from castaway.rl.sampling import SamplingRules, sample_replies
+from castaway.tasks.registry import task_of
 
 REPLY = 16
 
@@ -31,7 +32,8 @@ def _by_episodes(params: Params, counts: list[int]) -> str:
             seconds = clocked(lambda game=game: game.play(1)).wall
             turns = 2 * count * sailors
             rows.append([str(count), str(sailors), f"{turns / seconds:,.0f}", f"{1000 * seconds / turns:.2f}"])
-    head = f"Rollouts of {params.marooned.scenario}, {params.ppo.max_new_tokens} new tokens a turn, two rounds."
+    scenario = task_of(params, "marooned").game.scenario
+    head = f"Rollouts of {scenario}, {params.ppo.max_new_tokens} new tokens a turn, two rounds."
     return f"{head}\n\n{table(['episodes', 'sailors', 'turns/s', 'ms a turn'], rows)}"
 
 

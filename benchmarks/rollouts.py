@@ -54,8 +54,9 @@ def rollout_table(params: Params, episodes: int, rounds: int) -> str:
         [name, f"{speed:,.0f}", f"{seconds[name].cpu / turns[name] * 1000:.2f}", f"{speed / slowest:.1f}"]
         for name, speed in speeds.items()
     ]
+    scenario = task_of(params, "marooned").game.scenario
     head = (
-        f"{episodes} episodes of {params.marooned.scenario}, {params.ppo.max_new_tokens} new tokens a turn, "
+        f"{episodes} episodes of {scenario}, {params.ppo.max_new_tokens} new tokens a turn, "
         f"environment and teacher included; medians of {rounds}."
     )
     return f"{head}\n\n{table(['rollout', 'turns/s', 'CPU ms a turn', 'times the first'], rows)}"

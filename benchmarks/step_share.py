@@ -41,8 +41,9 @@ def share_table(params: Params, turns: int, rounds: int) -> str:
     rows = [[part, f"{seconds / rounds:.2f}", f"{100 * seconds / whole:.1f} %"] for part, seconds in spent.items()]
     rows.append(["the step", f"{whole / rounds:.2f}", "100.0 %"])
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    scenario = task_of(params, "marooned").game.scenario
     head = (
-        f"{params.marooned.scenario}, {tokens // rounds} turns a step in {params.ppo.episodes_per_step} episodes, "
+        f"{scenario}, {tokens // rounds} turns a step in {params.ppo.episodes_per_step} episodes, "
         f"{params.ppo.epochs} epochs, the tiny model and a reward model of its size; means of {rounds} steps. "
         f"Peak memory of the process: {peak:.2f} GiB."
     )

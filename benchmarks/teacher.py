@@ -52,7 +52,7 @@ THREADS = 1
 
 
 def main() -> None:
-    params = read_params(HERE.parent / "params.yaml")
+    params = read_params(HERE.parent / "params.yaml").for_run("marooned")
     torch.set_num_threads(THREADS)
     parts = [
         f"# A teacher's server\n\nWritten by `make bench-teacher` at commit {revision(HERE.parent)[:7]}.",

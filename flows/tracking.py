@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -249,15 +250,21 @@ class StageRun:
 
     def _log_pages(self, metrics: Mapping[str, Any], view: TaskView) -> None:
         """Log the task's charts of an evaluation, and pages of the first saved episodes."""
-        for name, (groups, figure) in view.charts(metrics).items():
-            self._mlflow.log_text(self.run_id, grouped_bars(groups, figure), f"charts/{name}")
+        self._attempt("draw charts", lambda: self._log_charts(metrics, view))
         folders = [self._declared.root / out for out in self._declared.outs]
         found = [path for folder in folders for path in folder.glob("*/*.jsonl")]
         found.sort(key=lambda path: (path.parent.name != "final", path.parent.name, len(path.stem), path.stem))
         for path in found[:REPLAYS]:
-            page = view.page(read_episode(path))
-            if page is not None:
-                self._mlflow.log_text(self.run_id, page, f"replays/{path.parent.name}-{path.stem}.html")
+            self._attempt(f"show {path.parent.name}/{path.name}", partial(self._log_page, path, view))
+
+    def _log_charts(self, metrics: Mapping[str, Any], view: TaskView) -> None:
+        for name, (groups, figure) in view.charts(metrics).items():
+            self._mlflow.log_text(self.run_id, grouped_bars(groups, figure), f"charts/{name}")
+
+    def _log_page(self, path: Path, view: TaskView) -> None:
+        page = view.page(read_episode(path))
+        if page is not None:
+            self._mlflow.log_text(self.run_id, page, f"replays/{path.parent.name}-{path.stem}.html")
 
     def _log_model(self, tags: Mapping[str, str]) -> None:
         from mlflow.entities import LoggedModelOutput

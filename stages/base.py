@@ -38,8 +38,8 @@ def run(context: Context) -> dict[str, Any]:
     texts += [answer for document in documents for answer in document.answers]
     tokenizer = train_tokenizer(texts, params.vocabulary, task_words(own) if own.whole_words else ())
     shuffled = Random(context.params.seed).sample(documents, len(documents))
-    pieces = [_tokens(tokenizer, document) for document in shuffled]
-    rows = _packed(pieces)
+    pieces = [document_tokens(tokenizer, document) for document in shuffled]
+    rows = packed(pieces)
 
     # Pretraining: the loss is on the answers only, since the situations are random and cannot be predicted.
     model = new_model(params, tokenizer)
@@ -54,11 +54,11 @@ def run(context: Context) -> dict[str, Any]:
         batch_size=max(1, round(params.batch_size * len(rows) / len(documents))),
         learning_rate=params.learning_rate,
     )
-    trainer = _AnswerTrainer(
+    trainer = AnswerTrainer(
         model=model,
         args=TrainingArguments(**settings, adam_beta2=0.95, max_grad_norm=1.0, remove_unused_columns=False),
         train_dataset=rows,
-        data_collator=lambda batch: _collate(batch, tokenizer.pad_token_id),
+        data_collator=lambda batch: collate(batch, tokenizer.pad_token_id),
         callbacks=[CurveCallback(context.log, {"loss": "loss", "learning_rate": "learning_rate"})],
     )
     result = trainer.train()
@@ -78,7 +78,7 @@ WIDTH = 256
 """Width, in tokens, of the rows that documents are packed into; a longer document is a row of its own."""
 
 
-class _AnswerTrainer(Trainer):
+class AnswerTrainer(Trainer):
     """A trainer that computes logits only for tokens with a label: the usual loss, in less time."""
 
     def compute_loss(self, model: Any, inputs: dict[str, torch.Tensor], *_: Any, **__: Any) -> torch.Tensor:
@@ -89,7 +89,7 @@ class _AnswerTrainer(Trainer):
         return torch.nn.functional.cross_entropy(model.lm_head(hidden[learned]), labels[learned])
 
 
-def _tokens(tokenizer: Any, document: Document) -> dict[str, list[int]]:
+def document_tokens(tokenizer: Any, document: Document) -> dict[str, list[int]]:
     """One situation followed by all its answers, so that the situation is computed only once.
 
     Each answer gets the positions that it would have as the only one: it begins with the assistant's token and
@@ -116,7 +116,7 @@ def _tokens(tokenizer: Any, document: Document) -> dict[str, list[int]]:
     return {name: values[:CONTEXT] for name, values in row.items()}
 
 
-def _packed(pieces: Sequence[dict[str, list[int]]]) -> list[dict[str, list[int]]]:
+def packed(pieces: Sequence[dict[str, list[int]]]) -> list[dict[str, list[int]]]:
     """Pack several documents into each row, which saves half of the padding.
 
     Returns:
@@ -130,7 +130,7 @@ def _packed(pieces: Sequence[dict[str, list[int]]]) -> list[dict[str, list[int]]
     return rows
 
 
-def _collate(rows: list[dict[str, list[int]]], pad: int) -> dict[str, torch.Tensor]:
+def collate(rows: list[dict[str, list[int]]], pad: int) -> dict[str, torch.Tensor]:
     """A batch, padded on the right, with `attention_mask` of shape (batch, 1, attending token, attended token).
 
     A token attends to the earlier tokens of its own answer and of its situation, and to nothing else.

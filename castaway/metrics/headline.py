@@ -7,7 +7,7 @@ from pathlib import Path
 
 from castaway.metrics.markdown import percent, table
 from castaway.metrics.policies import POLICIES
-from castaway.metrics.results import Figures, from_file, share
+from castaway.metrics.results import Figures, figure, from_file, share
 
 
 def headline_table(folders: Mapping[str, Path]) -> str:
@@ -29,8 +29,13 @@ def headline_table(folders: Mapping[str, Path]) -> str:
 
 
 def _rows(evaluate: Figures) -> list[list[str]]:
-    found = [(policy, evaluate[policy]) for policy in POLICIES if policy != "base"]
+    found = [(policy, figure(evaluate, policy)) for policy in POLICIES if policy != "base"]
     return [
-        [policy, share(figures, "success_rate"), percent(figures["invalid_rate"]), str(figures["episodes"])]
+        [
+            policy,
+            share(figures, "success_rate"),
+            percent(figure(figures, "invalid_rate")),
+            str(figure(figures, "episodes")),
+        ]
         for policy, figures in found
     ]

@@ -59,10 +59,10 @@ def ablation_table(found: Figures, seat: str = "") -> str:
     for variant, runs in found.items():
         cells = [share(runs[seed], "success_rate") if seed in runs else "-" for seed in seeds]
         means = [
-            sum(_figure(one, name) for one in runs.values()) / len(runs) for name in ("success_rate", "invalid_rate")
+            sum(figure(one, name) for one in runs.values()) / len(runs) for name in ("success_rate", "invalid_rate")
         ]
         rows.append([variant, *cells, *map(percent, means)])
-    episodes = min(_figure(one, "episodes") for runs in found.values() for one in runs.values())
+    episodes = min(figure(one, "episodes") for runs in found.values() for one in runs.values())
     revisions = sorted({str(one["revision"]) for runs in found.values() for one in runs.values() if "revision" in one})
     at = f", at commit {', '.join(revisions)}" if revisions else ""
     return f"PPO without one of its parts, {episodes} held-out episodes each{at}:\n\n{table(header, rows)}"
@@ -82,7 +82,7 @@ def results_table(evaluate: Figures, seat: str = "") -> str:
 
 def shares_table(evaluate: Figures) -> list[str]:
     """One row for each policy, with the task's own shares that have intervals; an empty list if there are none."""
-    figures = _figure(evaluate, "final")
+    figures = figure(evaluate, "final")
     bounded = [name.removesuffix("_low") for name in figures if name.endswith("_low")]
     usual = ("success_rate", "invalid_rate", "mean_return", "gap_closed")
     own = [name for name in bounded if not name.endswith(usual)]
@@ -97,7 +97,7 @@ def games_table(evaluate: Figures, seat: str = "", policy: str = "final") -> str
 
     The last column is the share of the gap between the worst and the best of these players that the policy closes.
     """
-    games: Figures = _figure(evaluate, "games")
+    games: Figures = figure(evaluate, "games")
     others = [name for name in evaluate if name not in PLAYERS and "success_rate" in evaluate[name]]
     others.sort(key=lambda name: float(evaluate[name]["success_rate"]))
     players = [*others[:1], policy, *others[1:]]
@@ -105,27 +105,27 @@ def games_table(evaluate: Figures, seat: str = "", policy: str = "final") -> str
     header = ["game", *(f"{player}, {prefix.rstrip('_') or seat}" for prefix in seats for player in players)]
     rows = []
     for game, found in [*games.items(), ("all", evaluate)]:
-        cells = [percent(_figure(found[player], f"{prefix}success_rate")) for prefix in seats for player in players]
+        cells = [percent(figure(found[player], f"{prefix}success_rate")) for prefix in seats for player in players]
         rows.append([game, *cells, share(found[policy], "gap_closed")])
     heading = f"Success by game, and the share of the gap closed by `{policy}` (95 %):"
     return f"{heading}\n\n{table([*header, 'gap closed'], rows)}"
 
 
 def _policy_cells(figures: Figures, others: Sequence[str]) -> list[str]:
-    episodes = [str(_figure(figures, f"{prefix}episodes")) for prefix in ("", *(f"{other}_" for other in others))]
+    episodes = [str(figure(figures, f"{prefix}episodes")) for prefix in ("", *(f"{other}_" for other in others))]
     return [
-        percent(_figure(figures, "invalid_rate")),
+        percent(figure(figures, "invalid_rate")),
         share(figures, "success_rate"),
         *(share(figures, f"{other}_success_rate") for other in others),
-        f"{_figure(figures, 'mean_return'):.1f}",
+        f"{figure(figures, 'mean_return'):.1f}",
         " + ".join(episodes),
     ]
 
 
 def reward_model_line(metrics: Figures) -> str:
     """The accuracy of the reward model, and of the baselines that see only the answers or only the prompt."""
-    ranked, pairs = share(metrics, "held_out_accuracy"), _figure(metrics, "held_out_pairs")
-    answers, prompts = (percent(_figure(metrics, f"{view}_only_accuracy")) for view in ("answer", "prompt"))
+    ranked, pairs = share(metrics, "held_out_accuracy"), figure(metrics, "held_out_pairs")
+    answers, prompts = (percent(figure(metrics, f"{view}_only_accuracy")) for view in ("answer", "prompt"))
     return (
         f"The reward model ranks {ranked} of {pairs} held-out pairs rightly; a judge that sees only the answers "
         f"{answers}, one that sees only the prompt {prompts}."
@@ -149,24 +149,24 @@ def seed_header(seat: str = "") -> list[str]:
 
 def seed_row(record: Figures) -> list[str]:
     """The results of one seed; `record` is `{"seed": ..., "evaluate": {...}, "reward_model": {...}}`."""
-    evaluate, reward_model = _figure(record, "evaluate"), _figure(record, "reward_model")
-    base, sft, final, demonstrators = (_figure(evaluate, name) for name in ("base", "sft", "final", "demonstrators"))
-    gap = 100 * (_figure(final, "success_rate") - _figure(sft, "success_rate"))
+    evaluate, reward_model = figure(record, "evaluate"), figure(record, "reward_model")
+    base, sft, final, demonstrators = (figure(evaluate, name) for name in ("base", "sft", "final", "demonstrators"))
+    gap = 100 * (figure(final, "success_rate") - figure(sft, "success_rate"))
     return [
-        str(_figure(record, "seed")),
+        str(figure(record, "seed")),
         *(share(figures, "success_rate") for figures in (final, sft, demonstrators)),
         f"{gap:+.1f} points",
         "apart" if intervals_apart(final, sft) else "overlap",
-        *(percent(_figure(figures, "invalid_rate")) for figures in (base, final)),
-        percent(_figure(reward_model, "held_out_accuracy")),
-        percent(_figure(reward_model, "answer_only_accuracy")),
-        percent(_figure(reward_model, "prompt_only_accuracy")),
+        *(percent(figure(figures, "invalid_rate")) for figures in (base, final)),
+        percent(figure(reward_model, "held_out_accuracy")),
+        percent(figure(reward_model, "answer_only_accuracy")),
+        percent(figure(reward_model, "prompt_only_accuracy")),
     ]
 
 
 def intervals_apart(one: Figures, other: Figures) -> bool:
     """Whether the 95 % intervals of two success rates do not overlap."""
-    lows, highs = ([_figure(f, f"success_rate_{end}") for f in (one, other)] for end in ("low", "high"))
+    lows, highs = ([figure(f, f"success_rate_{end}") for f in (one, other)] for end in ("low", "high"))
     return bool(max(lows) > min(highs))
 
 
@@ -178,7 +178,7 @@ def further_seats(figures: Figures) -> list[str]:
 
 def share(figures: Figures, name: str) -> str:
     """A share with its interval: `12.3 % (10.1 to 14.9)`."""
-    value, low, high = (_figure(figures, key) for key in (name, f"{name}_low", f"{name}_high"))
+    value, low, high = (figure(figures, key) for key in (name, f"{name}_low", f"{name}_high"))
     return f"{percent(value)} ({100 * low:.1f} to {100 * high:.1f})"
 
 
@@ -200,7 +200,8 @@ def from_file(path: Path, build: Callable[[Figures], Any]) -> Any:
         raise CastawayError(f"{path} is not what the stage writes: {error}") from None
 
 
-def _figure(figures: Figures, name: str) -> Any:
+def figure(figures: Figures, name: str) -> Any:
+    """A figure that has to be there."""
     if not isinstance(figures, Mapping) or name not in figures:
         raise CastawayError(f"{name} is missing")
     return figures[name]

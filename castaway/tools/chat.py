@@ -1,6 +1,6 @@
 """Talking to a trained model: its own chat template, its own stop token, words as they come.
 
-    castaway chat data/strictbot/merge --task strictbot
+    castaway chat --run strictbot
 
 Input is a line a turn, from a terminal or a pipe. `/new` forgets what was said; `/quit` or the end leaves.
 """
