@@ -28,8 +28,8 @@ CONSTANT = SCALE / 2
 """The first component of every embedding. Embeddings start at random; this is the only thing that they have in common,
 and so the only thing that a head can use at every token. It adds the same to all logits."""
 FOCUS, PAIRS = 6.0, 4
-"""Attention logit of the first head for the previous token, from each pair of rotary dimensions; and how many pairs, the
-fastest ones, it uses."""
+"""Attention logit of the first head for the previous token, from each pair of rotary dimensions; and how many of the
+fastest pairs it uses."""
 NOTED, MATCH, SAID = SCALE / 5, 2.0, SCALE
 """Factors on the note, on the query and key that search for it, and on the output of the second head."""
 OTHERS, PERCEPTRONS, FIRST_PERCEPTRON = 0.3, 0.3, 0.1

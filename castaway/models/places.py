@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 KNOWN_BLOCKS = ("LlamaDecoderLayer", "MistralDecoderLayer", "Qwen2DecoderLayer", "Qwen3DecoderLayer")
-"""Decoder blocks that compute x + attention(norm(x)), then x + mlp(norm(x)). Others with the same attributes may differ:
+"""Decoder blocks that compute x + attention(norm(x)), then x + mlp(norm(x)). Others with the same attributes may not:
 Granite scales its residuals."""
 
 
