@@ -1,4 +1,4 @@
-"""How the cost of a turn grows: with the episodes side by side, the sailors who speak, and the tokens of a prompt."""
+"""Measures how the cost of a turn grows with parallel episodes, sailors that the policy plays, and prompt tokens."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from castaway.rl.sampling import SamplingRules, sample_replies
 from castaway.tasks.registry import task_of
 
 REPLY = 16
+"""Tokens of a reply."""
 
 
 def growth_tables(params: Params, episodes: list[int], lengths: list[int]) -> str:
@@ -38,7 +39,7 @@ def _by_episodes(params: Params, counts: list[int]) -> str:
 
 
 def _by_length(params: Params, lengths: list[int]) -> str:
-    """Sampling and updating turns of random tokens; the number of turns shrinks as they grow."""
+    """Speed of sampling and updating on random tokens; all rows have about the same total number of prompt tokens."""
     tokenizer, model = untrained(params)
     model.config.max_position_embeddings = 2 * max(lengths)
     actor, random = ActorCritic(new_adapter(model, params.ppo.lora)), Random(0)

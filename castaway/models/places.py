@@ -11,9 +11,8 @@ from typing import Any
 import torch
 
 KNOWN_BLOCKS = ("LlamaDecoderLayer", "MistralDecoderLayer", "Qwen2DecoderLayer", "Qwen3DecoderLayer")
-"""Decoder blocks that compute x + attention(norm(x)), then x + mlp(norm(x)).
-
-Others with the same attributes may differ: Granite scales its residuals."""
+"""Decoder blocks that compute x + attention(norm(x)), then x + mlp(norm(x)). Others with the same attributes may not:
+Granite scales its residuals."""
 
 
 def hidden_states_at(decoder: Any, places: torch.Tensor, **inputs: torch.Tensor) -> torch.Tensor:
