@@ -36,7 +36,7 @@ VARIANTS: dict[str, dict[str, dict[str, float | bool]]] = {
         "without curriculum": {"curriculum": False},
     },
 }
-"""For each run, the changes of `ppo` in params.yaml by variant. In a bandit, a turn's return ends before the next one."""
+"""For each run, the changes of `ppo` in params.yaml by variant. In a bandit, the return of a turn is its own reward."""
 FURTHER_EPISODES = 10
 """Episodes of every seat except the first; few, since only the first seat is compared."""
 MEASURED = ("success_rate", "invalid_rate", "mean_return", "episodes")
