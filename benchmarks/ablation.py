@@ -36,7 +36,7 @@ VARIANTS: dict[str, dict[str, dict[str, float | bool]]] = {
         "without curriculum": {"curriculum": False},
     },
 }
-"""For each run, the changes of `ppo` in params.yaml by variant. In a bandit no later turn adds to a turn's return."""
+"""For each run, the changes of `ppo` in params.yaml by variant. In a bandit, the return of a turn is its own reward."""
 FURTHER_EPISODES = 10
 """Episodes of every seat except the first; few, since only the first seat is compared."""
 MEASURED = ("success_rate", "invalid_rate", "mean_return", "episodes")
@@ -66,7 +66,7 @@ def settings(task: str, variant: str, episodes: int) -> dict[str, float | bool]:
     evaluation = {"episodes": episodes, "further_episodes": FURTHER_EPISODES, "best_of": 1}
 
     def path(section: str, key: str) -> str:
-        return f"tasks.{task}.{section}.{key}" if key.partition(".")[0] in own.get(section, {}) else f"{section}.{key}"
+        return f"tasks.{task}.{section}.{key}" if key in own.get(section, {}) else f"{section}.{key}"
 
     changed = {path("ppo", key): value for key, value in VARIANTS[task][variant].items()}
     return {**changed, **{path("evaluate", key): value for key, value in evaluation.items()}}

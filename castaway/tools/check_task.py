@@ -85,7 +85,7 @@ def _player_findings(task: Task[Any], run: str) -> Iterator[str]:
                         yield f"{run}: the {who} answers {reply.action!r}, which is not legal: {refusal.sentence}"
                         return
                     if parse_reply(str(reply)) != reply:
-                        yield f"{run}: the {who}'s {str(reply)!r} does not read back as the same reasoning and action"
+                        yield f"{run}: the {who}'s {str(reply)!r} does not parse to the same reasoning and action"
                         return
                 environment.step({agent: reply.action for agent, (_, reply) in replies.items()})
                 turns += len(replies)

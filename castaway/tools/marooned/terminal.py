@@ -16,7 +16,7 @@ from castaway.tasks.environment import Prompt
 from castaway.tasks.reply import Reply
 from castaway.tools.transcript import clean
 
-HELP = "Type an action as it stands under `Legal now` or among the rules; `rules` shows those again, `quit` leaves."
+HELP = "Type an action that is listed under `Legal now` or in the rules; `rules` shows the rules again, `quit` leaves."
 
 
 def play_game(
