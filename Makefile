@@ -1,31 +1,32 @@
-# Castaway. `make repro` builds what params.yaml describes, `make test` checks it; each sets itself up (docs/setup.md).
+# Castaway. `make repro` builds the runs in params.yaml, `make test` runs the tests; both install what they need first
+# (docs/setup.md).
 #
 #   make repro [TARGETS="sft@marooned"]   set up, then dvc repro
 #   make test                             set up, then ruff, mypy and every test that takes less than ten seconds
 #   make test-all                         the same with every test, and with Chromium
 #   make test-vllm                        set up, with vLLM in .venv-vllm, then the tests that need it
 #   make bench                            set up, then the benchmarks
-#   make bench-teacher                    set up, with vLLM, then how busy its server is kept
+#   make bench-teacher                    set up, with vLLM, then the benchmark of a teacher's server
 #   make ui                               MLflow on http://127.0.0.1:5000
-#   make browser                          Chromium, for the tests that look at a replay (part of make test-all)
-#   make setup                            only .venv, from setup/requirements.lock, by uv
-#   make setup-vllm                       also .venv-vllm, vLLM for CPUs, from setup/vllm.lock
-#   make lock [UPGRADE=1]                 write the locks again, after a change of pyproject.toml or constraints-vllm.txt
+#   make browser                          install Chromium, for the tests of replay pages (part of make test-all)
+#   make setup                            only install .venv, from setup/requirements.lock, with uv
+#   make setup-vllm                       also install .venv-vllm, vLLM for CPUs, from setup/vllm.lock
+#   make lock [UPGRADE=1]                 update the locks after a change of pyproject.toml or constraints-vllm.txt
 
 PYTHON ?= python3
 PORT ?= 5000
 TARGETS ?=
 BIN := .venv/bin
-# One stamp per content of these files: where they are unchanged, nothing is installed.
+# The name of a stamp file contains a hash of these files. While they are unchanged, nothing is installed again.
 stamp = castaway-$(shell cat setup/install.py setup/torch.lock $(1) | git hash-object --stdin | cut -c1-12)
 STAMP := .venv/$(call stamp,setup/requirements.lock pyproject.toml)
-# vLLM pins its own torch and transformers: it is a server in an environment of its own, spoken to over HTTP.
+# vLLM pins its own torch and transformers, so it has its own environment and is used as a server over HTTP.
 VLLM_BIN := .venv-vllm/bin
 VLLM_STAMP := .venv-vllm/$(call stamp,setup/vllm.lock)
-# DVC runs a stage's command through the shell: it finds `python` on the PATH.
+# DVC runs the commands of stages in a shell, which must find this `python` on the PATH.
 ENV := PATH="$(CURDIR)/$(BIN):$$PATH" DO_NOT_TRACK=1 MLFLOW_DISABLE_TELEMETRY=true
 
-# The last TRL that had PPO, for `make bench` alone: a folder that only the process which measures it has on its path.
+# The last release of TRL with PPO, for `make bench`. Only the process that measures it has this folder on its path.
 PEER := .bench/trl-1.12.0
 
 .PHONY: repro test test-all test-vllm check bench bench-teacher ui setup setup-vllm lock browser
@@ -58,7 +59,7 @@ bench-teacher: setup setup-vllm
 ui: setup
 	@$(ENV) mlflow ui --backend-store-uri "sqlite:///$(CURDIR)/mlflow.db" --host 127.0.0.1 --port $(PORT) --workers 1
 
-# Where none is to be had, the tests that need it say so, and fail.
+# Without a browser, the tests that need one fail and say so.
 browser:
 	@for name in chromium chromium-browser google-chrome google-chrome-stable; do \
 		command -v $$name >/dev/null && exit 0; done; \
@@ -70,7 +71,7 @@ browser:
 
 setup: $(STAMP)
 
-# What an earlier set-up put into .venv and no lock names any more stays there: it may be what AMD's torch asks for.
+# Packages that are in .venv but no longer in a lock are not removed: torch for AMD may need them.
 $(STAMP):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Castaway needs Python 3.11 or newer; name one with 'make PYTHON=/path/to/python3.11'." >&2; exit 2; }
@@ -85,8 +86,8 @@ lock: setup
 
 setup-vllm: $(VLLM_STAMP)
 
-# The uv of .venv installs it. constraints-vllm.txt, which setup/vllm.lock is made from, says which of vLLM's requirements
-# are left out.
+# Installed by the uv in .venv. constraints-vllm.txt, from which setup/vllm.lock is made, lists which of vLLM's
+# requirements are left out.
 $(VLLM_STAMP): | $(STAMP)
 	@test -x $(VLLM_BIN)/python || $(PYTHON) -m venv .venv-vllm
 	@echo "Installing vLLM into .venv-vllm (half a minute, 2.4 GB, once) ..."

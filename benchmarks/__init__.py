@@ -1,1 +1,1 @@
-"""Measurements: `make bench` writes results.md, and `python -m benchmarks.seeds 2 3` repeats the pipeline."""
+"""Benchmarks: `make bench` writes results.md, and `python -m benchmarks.seeds 2 3` builds runs with other seeds."""

@@ -1,9 +1,9 @@
-"""What `make bench` runs: how fast the environments, the rollouts and PPO are on this machine, and beside whom.
+"""Measures the speed of environments, rollouts and PPO on this machine, in comparison with other libraries.
 
-    python -m benchmarks            measure, print, and write benchmarks/results.md
-    python -m benchmarks --quick    a smoke test: a moment of each, printed only
+    python -m benchmarks            measure, print, and write benchmarks/results.md (`make bench`)
+    python -m benchmarks --quick    a smoke test: very short measurements, printed only
 
-Speeds depend on the machine; ratios are of things measured in the same run, in turns.
+Speeds depend on the machine. What a ratio compares is measured alternately in the same run.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def main() -> None:
     top = argparse.ArgumentParser("python -m benchmarks", description="Measure environments, rollouts and PPO.")
     top.add_argument("--quick", action="store_true", help="a smoke test that writes no file")
     quick = top.parse_args().quick
-    params = read_params(HERE.parent / "params.yaml")
+    params = read_params(HERE.parent / "params.yaml").for_run("marooned")
     torch.set_num_threads(params.threads)
     rounds = 1 if quick else 5
     shapes = [
@@ -50,6 +50,7 @@ def main() -> None:
     if PEER.is_dir():
         tables = [step_table(params, shape, rounds) for shape in (shapes[:1] if quick else shapes)]
         parts.append("## A PPO step beside TRL's\n\n" + "\n\n".join(tables))
+    # The comparison of PPO steps sets its own number of threads.
     torch.set_num_threads(params.threads)
     parts += [
         f"## Where the seconds of a step go\n\n{share_table(params, 16 if quick else 512, rounds)}",
@@ -58,11 +59,13 @@ def main() -> None:
     ]
     text = "\n\n".join(parts) + "\n"
     print(text, end="")
+    # results.md is in git: a smoke test must not overwrite it.
     if not quick:
         (HERE / "results.md").write_text(text, encoding="utf-8")
 
 
 def machine() -> str:
+    """The machine and the versions of the libraries, as a Markdown list."""
     facts = {
         "processor": platform.machine(),
         "cores": os.cpu_count(),

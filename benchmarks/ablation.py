@@ -1,9 +1,10 @@
-"""What each part of PPO is worth: the pipeline as DVC experiments, each without one part, with several seeds.
+"""Measures the contribution of each part of PPO: builds a run without that part, with several seeds.
 
     python -m benchmarks.ablation 1 2 3   then: castaway results --write README.md
 
-Each is a `dvc exp run --temp` of the last commit up to `evaluate`, so `dvc exp show` lists them, and MLflow has their
-runs; what was run before comes from the cache. The figures of the policy `ppo` go to data/TASK/metrics/ablation.json.
+Each variant is a DVC experiment (`dvc exp run --temp`) of the last commit up to `evaluate`; `dvc exp show` lists them,
+and MLflow records them. Stages that ran before come from the cache. The metrics of the policy `ppo` are written to
+data/RUN/metrics/ablation.json.
 """
 
 from __future__ import annotations
@@ -35,10 +36,11 @@ VARIANTS: dict[str, dict[str, dict[str, float | bool]]] = {
         "without curriculum": {"curriculum": False},
     },
 }
-"""By task: what is changed of `ppo` in params.yaml. A bandit's turns earn what comes before the next one."""
+"""For each run, the changes of `ppo` in params.yaml by variant. In a bandit, a turn's return ends before the next one."""
 FURTHER_EPISODES = 10
-"""Of each seat but the first, which is not compared here."""
+"""Episodes of every seat except the first; few, since only the first seat is compared."""
 MEASURED = ("success_rate", "invalid_rate", "mean_return", "episodes")
+"""The metrics that are saved; of the first three, with their intervals."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -59,19 +61,23 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def settings(task: str, variant: str, episodes: int) -> dict[str, float | bool]:
-    """What an experiment sets in params.yaml: where the task overrides a key, its own value."""
+    """The parameters that an experiment sets, by dotted key; where the run overrides a key, in the run's block."""
     own = read_params(ROOT / "params.yaml").tasks[task].overrides
     evaluation = {"episodes": episodes, "further_episodes": FURTHER_EPISODES, "best_of": 1}
 
     def path(section: str, key: str) -> str:
-        return f"tasks.{task}.{section}.{key}" if key in own.get(section, {}) else f"{section}.{key}"
+        return f"tasks.{task}.{section}.{key}" if key.partition(".")[0] in own.get(section, {}) else f"{section}.{key}"
 
     changed = {path("ppo", key): value for key, value in VARIANTS[task][variant].items()}
     return {**changed, **{path("evaluate", key): value for key, value in evaluation.items()}}
 
 
 def measure(task: str, variant: str, seed: int, changes: Mapping[str, float | bool]) -> dict[str, float | str]:
-    """Run one experiment, and read what the policy `ppo` did in it."""
+    """Run one experiment, unless it has been run for this commit, and return the metrics of its policy `ppo`.
+
+    Raises:
+        CastawayError: the experiment failed.
+    """
     revision = run(ROOT, "git", "rev-parse", "--short", "HEAD").strip()
     name = f"{variant.replace(' ', '-')}-{seed}-{revision}"
     reference = experiment(ROOT, name)
@@ -79,7 +85,7 @@ def measure(task: str, variant: str, seed: int, changes: Mapping[str, float | bo
         chosen = [f"--set-param={key}={str(value).lower()}" for key, value in {"seed": seed, **changes}.items()]
         command = [sys.executable, "-m", "dvc", "exp", "run", "--temp", f"--name={name}", *chosen, f"evaluate@{task}"]
         if subprocess.run(command, cwd=ROOT, env=environment(), check=False).returncode:
-            raise CastawayError(f"the experiment {name} failed, the lines above say why")
+            raise CastawayError(f"the experiment {name} failed; see the messages above")
         reference = experiment(ROOT, name)
     path = f"data/{task}/metrics/evaluate.json"
     figures: dict[str, Any] = json.loads(run(ROOT, "git", "show", f"{reference}:{path}"))["ppo"]
@@ -88,13 +94,13 @@ def measure(task: str, variant: str, seed: int, changes: Mapping[str, float | bo
 
 
 def experiment(root: Path, name: str) -> str:
-    """The commit of an experiment, or nothing if there is none of that name."""
+    """The commit of the experiment of that name; empty if there is none."""
     references = run(root, "git", "for-each-ref", "--format=%(objectname) %(refname)", "refs/exps").splitlines()
     return next((line.split()[0] for line in references if line.endswith(f"/{name}")), "")
 
 
 def save(root: Path, task: str, variant: str, seed: int, figures: Mapping[str, float | str]) -> None:
-    """Add the figures of one run to data/TASK/metrics/ablation.json."""
+    """Add the metrics of one experiment to data/RUN/metrics/ablation.json."""
     path = root / "data" / task / "metrics" / "ablation.json"
     known = json.loads(path.read_text("utf-8")) if path.exists() else {}
     known.setdefault(variant, {})[str(seed)] = dict(figures)

@@ -1,7 +1,7 @@
-"""Steps and prompts a second of MAROONED, played by its scripted sailors, whose own thinking is not counted.
+"""Measures steps and prompts per second of MAROONED; the time of the scripted players is not counted.
 
-A step is one turn of all living sailors, with a prompt rendered for each of them, or with nothing rendered: then what
-each of them knows is worked out, and no text.
+A step is one turn of all living sailors, with a prompt rendered for each of them. "Nothing rendered" means that each
+sailor's observation is computed, but no text.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PROCESSES = 2
 
 @dataclass(frozen=True)
 class Speed:
-    """What one process did in so many seconds."""
+    """Steps and prompts of one process, and the seconds of the environment for them."""
 
     steps: int
     prompts: int
@@ -42,7 +42,8 @@ def environment_table(seconds: float) -> str:
     ]
     rows = []
     with ProcessPoolExecutor(PROCESSES, get_context("spawn")) as pool:
-        list(pool.map(play, *zip(*[("skiff", "compact", True, 0.01)] * PROCESSES, strict=True)))  # they are there now
+        # Starts the processes and their imports, before anything is measured.
+        list(pool.map(play, *zip(*[("skiff", "compact", True, 0.01)] * PROCESSES, strict=True)))
         for scenario, rendering in GAMES:
             alone, silent = (play(scenario, rendering, rendered, seconds) for rendered in (True, False))
             many = list(pool.map(play, *zip(*[(scenario, rendering, True, seconds)] * PROCESSES, strict=True)))
@@ -61,7 +62,7 @@ def environment_table(seconds: float) -> str:
 
 
 def play(scenario: str, rendering: str, rendered: bool, seconds: float) -> Speed:
-    """Steps, prompts, and the seconds that the environment took for them, once they are `seconds`."""
+    """Play until the environment alone has taken `seconds`."""
     environment = MaroonedEnvironment(scenario, rendering)
     steps = prompts = game = 0
     spent = 0.0
@@ -83,13 +84,13 @@ def play(scenario: str, rendering: str, rendered: bool, seconds: float) -> Speed
 
 
 def silent_prompts(environment: MaroonedEnvironment) -> list[Prompt]:
-    """What every sailor knows, without a text."""
+    """Every sailor's observation as a prompt without text."""
     known = [environment.observation(agent) for agent in environment.agents]
     return [Prompt(seen.name, seen.role, (), seen) for seen in known]
 
 
 def reset_seconds(scenario: str, rendering: str, games: int = 50) -> float:
-    """The median of so many resets."""
+    """The median time of a reset, in seconds."""
     environment, found = MaroonedEnvironment(scenario, rendering), []
     for game in range(games):
         began = perf_counter()

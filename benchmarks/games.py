@@ -1,7 +1,7 @@
-"""Turns a second of OpenSpiel's games with their prompts rendered, and moves a second of the tree search.
+"""Measures turns per second of OpenSpiel's games with rendered prompts, and moves per second of the tree search.
 
-A turn is the player's: its prompt, its random move, and those of the others up to its next one. A move of the
-search is made in states that a random game comes through.
+A turn consists of the player's prompt, its random move, and the other players' moves up to its next turn. The tree
+search is measured in the states of random games.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from castaway.envs.openspiel.opponents import Search, make_opponent
 from castaway.metrics.markdown import table
 
 SEARCHES = (10, 50)
-"""Simulations a move."""
+"""Numbers of simulations per move."""
 
 
 def games_table(seconds: float) -> str:
-    """A row a game, in its smallest variant."""
+    """A Markdown table with one row per game, in its smallest variant."""
     rows = []
     for game in GAMES:
         turns, spent, lengths = play(game, seconds)
@@ -38,7 +38,11 @@ def games_table(seconds: float) -> str:
 
 
 def play(game: Game, seconds: float) -> tuple[int, float, list[int]]:
-    """Turns, the seconds that the environment took for them, and the characters of their prompts."""
+    """Play until the environment alone has taken `seconds`.
+
+    Returns:
+        The number of turns, the seconds of the environment, and the length of each prompt in characters.
+    """
     environment, random, lengths = OpenSpielEnvironment(), Random(0), []
     spent, number = 0.0, 0
     while spent < seconds:
@@ -60,7 +64,7 @@ def play(game: Game, seconds: float) -> tuple[int, float, list[int]]:
 
 
 def search(game: Game, simulations: int, seconds: float) -> tuple[int, float]:
-    """Moves of the tree search, and the seconds that it took for them."""
+    """Search until it has taken `seconds`; returns the number of moves and the seconds of the search."""
     loaded, random = load_variant(game, 0), Random(0)
     opponent = make_opponent(Search(simulations), loaded, random)
     moves, spent = 0, 0.0
@@ -76,7 +80,7 @@ def search(game: Game, simulations: int, seconds: float) -> tuple[int, float]:
 
 
 def _random_game(loaded: Any, random: Random) -> Iterator[Any]:
-    """The states of a random game in which somebody is to move."""
+    """The states of a random game in which a player, and not chance, is to move."""
     state = loaded.new_initial_state()
     while not state.is_terminal():
         if not state.is_chance_node():

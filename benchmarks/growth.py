@@ -1,4 +1,4 @@
-"""How the cost of a turn grows: with the episodes side by side, the sailors who speak, and the tokens of a prompt."""
+"""Measures how the cost of a turn grows with parallel episodes, sailors that the policy plays, and prompt tokens."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from castaway.metrics.markdown import table
 from castaway.models.policy import new_adapter
 from castaway.rl.actor_critic import ActorCritic, TurnBatch
 from castaway.rl.sampling import SamplingRules, sample_replies
+from castaway.tasks.registry import task_of
 
 REPLY = 16
+"""Tokens of a reply."""
 
 
 def growth_tables(params: Params, episodes: list[int], lengths: list[int]) -> str:
@@ -31,12 +33,13 @@ def _by_episodes(params: Params, counts: list[int]) -> str:
             seconds = clocked(lambda game=game: game.play(1)).wall
             turns = 2 * count * sailors
             rows.append([str(count), str(sailors), f"{turns / seconds:,.0f}", f"{1000 * seconds / turns:.2f}"])
-    head = f"Rollouts of {params.marooned.scenario}, {params.ppo.max_new_tokens} new tokens a turn, two rounds."
+    scenario = task_of(params, "marooned").game.scenario
+    head = f"Rollouts of {scenario}, {params.ppo.max_new_tokens} new tokens a turn, two rounds."
     return f"{head}\n\n{table(['episodes', 'sailors', 'turns/s', 'ms a turn'], rows)}"
 
 
 def _by_length(params: Params, lengths: list[int]) -> str:
-    """Sampling and updating turns of random tokens; the number of turns shrinks as they grow."""
+    """Speed of sampling and updating on random tokens; all rows have about the same total number of prompt tokens."""
     tokenizer, model = untrained(params)
     model.config.max_position_embeddings = 2 * max(lengths)
     actor, random = ActorCritic(new_adapter(model, params.ppo.lora)), Random(0)

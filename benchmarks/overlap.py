@@ -1,6 +1,7 @@
-"""PPO's step with a teacher that takes its time, beside the step without one and beside the teacher's work alone.
+"""Measures how well a PPO step overlaps with a slow teacher.
 
-If neither waited for the other, a step would take as long as the larger of the two.
+The time of a step with the teacher is compared with the step alone and with the teacher alone. With perfect overlap, it
+would equal the longer of the two.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from castaway.teacher.rules import RulesTeacher
 from castaway.teacher.served import Conduct, ServedTeacher
 
 SHARES = (1.0, 2.0)
-"""How long the teacher takes for a step's questions, in steps without it."""
-OPEN = 64
-"""Questions at one time."""
+"""Time of the teacher for the questions of one step, in units of a step without it."""
+CONCURRENCY = 64
+"""Number of concurrent questions."""
 
 
 def overlap_table(params: Params, rounds: int) -> str:
-    """Medians of `rounds` steps."""
+    """A Markdown table of medians of `rounds` steps, for rollouts in sequence with the teacher and ahead of it."""
     alone, turns = steps(params, RulesTeacher(task_of(params, "marooned").make().rules), rounds, ahead=False)
     rows = []
     for share in SHARES:
@@ -49,8 +50,8 @@ def overlap_table(params: Params, rounds: int) -> str:
 
 
 def steps(params: Params, teacher: Teacher, rounds: int, ahead: bool) -> tuple[float, int]:
-    """Seconds of a step, and its turns."""
-    # The first warms up, and nothing is played ahead in the last.
+    """The median time of a step in seconds, and the number of its turns."""
+    # Two extra steps: the first one warms up, and in the last one no rollouts are played ahead.
     many = rounds + 2
     settings = {"ahead": ahead, "lanes": 2 if ahead else 1, "turns_per_step": None, "steps": many}
     changed = params.model_copy(update={"ppo": params.ppo.model_copy(update=settings)})
@@ -64,7 +65,7 @@ def steps(params: Params, teacher: Teacher, rounds: int, ahead: bool) -> tuple[f
 
 
 def judged(params: Params, url: str, count: int) -> float:
-    """Seconds that the teacher takes for so many questions, all of them asked at once."""
+    """The time of the teacher for `count` questions that are asked together, in seconds."""
     attempts = distinct_attempts(task_of(params, "marooned").make(), count)
     teacher = served(params, url)
     began = perf_counter()
@@ -74,14 +75,14 @@ def judged(params: Params, url: str, count: int) -> float:
 
 
 def served(params: Params, url: str) -> ServedTeacher:
-    """A teacher behind the server at `url`."""
+    """A served teacher that uses the server at `url`."""
     rules = task_of(params, "marooned").make().rules
-    return ServedTeacher("marooned", rules, Endpoint(url, "teacher", concurrency=OPEN), Conduct())
+    return ServedTeacher("marooned", rules, Endpoint(url, "teacher", concurrency=CONCURRENCY), Conduct())
 
 
 @contextmanager
 def patient(seconds: float) -> Iterator[str]:
-    """A server in a process of its own."""
+    """Context with a server that takes `seconds` per question, in its own process; yields its address."""
     command = [sys.executable, "-m", "benchmarks.patient_server", str(seconds)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None

@@ -1,7 +1,8 @@
-"""A teacher's server that thinks for a while and is always right: `python -m benchmarks.patient_server SECONDS`.
+"""A simulated teacher server with a fixed time per question: `python -m benchmarks.patient_server SECONDS`.
 
-It answers one question every so many seconds, in the order in which they come, as a GPU elsewhere would that is busy
-whenever there is a question: no core of this machine is. It prints its port, and ends with its standard input.
+It answers one question every SECONDS seconds, in the order of arrival, like a server on a remote GPU: the waiting uses
+no core of this machine. Its verdicts on legality are always correct. It prints its port, and ends when its standard
+input is closed.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ LEGAL = "legal_actions"
 
 
 class Queue:
-    """When the answer to a question is ready: a while after it came, and after the one before it."""
+    """Computes when the answer to a question is ready: a fixed time after its arrival, or after the previous answer."""
 
     free = 0.0
+    """When all answers so far are ready, in seconds of the event loop's clock."""
 
     async def wait(self, seconds: float) -> None:
-        """Until the answer to a question that comes now is ready."""
+        """Wait until the answer to a question that arrives now is ready."""
         now = asyncio.get_running_loop().time()
         self.free = max(now, self.free) + seconds
         await asyncio.sleep(self.free - now)
@@ -29,7 +31,7 @@ QUEUE = Queue()
 
 
 async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Questions of one connection, one after the other."""
+    """Answer the questions of one connection, one after another."""
     try:
         while True:
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
@@ -45,7 +47,7 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 
 
 def verdict(content: str) -> dict[str, object]:
-    """Right about legality, with the first legal action as the correction."""
+    """A verdict that is correct about legality, with the first legal action as the correction."""
     data = json.loads(content.removeprefix("<data>\n").removesuffix("\n</data>"))
     said = [line.removeprefix("ACTION: ") for line in data["answered"].split("\n") if line.startswith("ACTION: ")]
     valid = bool(said) and said[0] in data[LEGAL]
@@ -58,7 +60,7 @@ def verdict(content: str) -> dict[str, object]:
 
 
 async def serve() -> None:
-    """Until standard input ends."""
+    """Serve until standard input is closed."""
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     print(server.sockets[0].getsockname()[1], flush=True)
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)

@@ -1,6 +1,7 @@
-"""The PPO of TRL 1.12.0, the last release that had one: a batch for each line on stdin, told its seconds as JSON.
+"""Measures the PPO of TRL 1.12.0, the last release with PPO.
 
-Run by `benchmarks.ppo_step` in a process of its own, whose path begins with a folder that holds that release.
+For each line on standard input it trains on one batch, and prints the wall and CPU seconds as JSON. It is run by
+`benchmarks.ppo_step` in its own process, with that release at the start of its import path.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from castaway.models.tiny import train_tokenizer
 
 
 class Clock(TrainerCallback):
-    """Waits for a line before each batch, and tells the wall and CPU seconds of each."""
+    """Waits for a line before each batch, and prints the wall and CPU seconds after it."""
 
     def start(self) -> None:
         sys.stdin.readline()
@@ -34,6 +35,7 @@ class Clock(TrainerCallback):
 
 
 def main(shape: Shape, batches: int) -> None:
+    # Newer releases, such as the one in the main environment, have no PPO.
     assert trl.__version__ == "1.12.0", trl.__version__
     torch.set_num_threads(shape.threads)
     tokenizer: PreTrainedTokenizerFast = train_tokenizer(["nothing"], 300)

@@ -1,9 +1,9 @@
-"""How often players without a model have success in OpenSpiel's games, on training ids that no stage draws first.
+"""Measures the success rates of players without a model in OpenSpiel's games, on training ids.
 
     python -m benchmarks.players --episodes 200 --seats random mcts-10
     python -m benchmarks.players --games tic_tac_toe "connect_four 4x5"
 
-`random` draws a number of the menu, `idle` types what is not legal, `first` and `last` choose by place alone.
+`random` chooses a random move, `idle` gives no legal action, `first` and `last` choose by position in the menu.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from castaway.metrics.markdown import table
 from castaway.tasks.environment import Prompt
 
 FIRST_ID = 900_000_000
+"""The first training id, far from those that the stages use first."""
 
 Player = Callable[[Prompt, Random], str]
 PLAYERS: dict[str, Player] = {
@@ -43,7 +44,7 @@ def main() -> None:
 
 
 def players_table(games: list[str], seats: list[str], episodes: int) -> str:
-    """A row a game and variant, a column a player and opponent."""
+    """A Markdown table of success rates in percent: one row per game and variant, one column per player and seat."""
     rows = []
     for chosen in tables_named(games).tables:
         ids = ids_of(chosen, episodes)
@@ -55,13 +56,13 @@ def players_table(games: list[str], seats: list[str], episodes: int) -> str:
 
 
 def ids_of(chosen: Table, episodes: int) -> list[int]:
-    """Training ids of a table."""
+    """The first `episodes` training ids, from `FIRST_ID` on, of a game and variant."""
     found = (number for number in count(FIRST_ID) if (episode_of(number).game, episode_of(number).variant) == chosen)
     return list(islice(found, episodes))
 
 
 def success(ids: list[int], seat: str, player: Player) -> float:
-    """The share of the episodes that a player has success in."""
+    """The success rate of a player, from 0 to 1."""
     environment, won = OpenSpielEnvironment([seat]), 0
     for task_id in ids:
         random = Random(task_id)

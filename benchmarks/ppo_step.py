@@ -1,7 +1,7 @@
-"""Our PPO step against the last one that TRL had, on the same model, prompts, sizes and threads.
+"""Compares our PPO step with that of TRL's last release with PPO, on the same model, prompts, sizes and threads.
 
-TRL trains a critic that is a second model; ours has its value head on the policy's trunk. So ours is measured twice: as
-it trains, and with a second model as its critic, fully trained, which is the same work as TRL's.
+TRL's critic is a second model; ours is a value head on the policy model. So ours is measured twice: as the pipeline
+uses it, and with a fully trained second model as its critic, which is the same work as TRL's.
 """
 
 from __future__ import annotations
@@ -37,15 +37,21 @@ from castaway.teacher.base import Attempt, Verdict
 
 ROOT = Path(__file__).parents[1]
 PEER = ROOT / ".bench" / "trl-1.12.0"
+"""Where `make bench` installs that release."""
 NO_STOP = -1
+"""A stop token that is never sampled, so that all replies have the same length."""
 WARM_UP = 2
+"""Number of batches before the measured ones."""
 
 Batch = Callable[[], tuple[float, float]]
 """Trains on the next batch, and returns its wall and CPU seconds."""
 
 
 def step_table(params: Params, shape: Shape, rounds: int) -> str:
-    """Ours and TRL's in turns, so that a busy moment meets all; medians of `rounds` batches after two that warm up."""
+    """A Markdown table of median times of `rounds` batches, after `WARM_UP` batches.
+
+    Ours and TRL's alternate, so that other load on the machine affects all of them.
+    """
     batches = WARM_UP + rounds
     with theirs(shape, batches) as peer:
         ways: dict[str, Batch] = {
@@ -71,7 +77,11 @@ def step_table(params: Params, shape: Shape, rounds: int) -> str:
 
 @contextmanager
 def theirs(shape: Shape, batches: int) -> Iterator[Batch]:
-    """TRL's, in a process of its own."""
+    """Context with TRL's trainer, which runs in its own process.
+
+    Raises:
+        RuntimeError: that process failed.
+    """
     path = os.pathsep.join([str(PEER), str(ROOT)])
     with (
         tempfile.TemporaryFile("w+") as log,
@@ -86,13 +96,13 @@ def theirs(shape: Shape, batches: int) -> Iterator[Batch]:
         ) as process,
     ):
         assert process.stdin and process.stdout
-        asked, told = process.stdin, process.stdout
+        requests, answers = process.stdin, process.stdout
 
         def batch() -> tuple[float, float]:
-            asked.write("\n")
-            asked.flush()
-            for line in told:
-                if line.startswith("["):  # its trainer prints lines of its own
+            requests.write("\n")
+            requests.flush()
+            for line in answers:
+                if line.startswith("["):  # TRL's trainer prints other lines too
                     wall, cpu = json.loads(line)
                     return wall, cpu
             log.seek(0)
@@ -102,6 +112,7 @@ def theirs(shape: Shape, batches: int) -> Iterator[Batch]:
 
 
 def ours(params: Params, shape: Shape, batches: int, separate: bool = False) -> Batch:
+    """Our trainer; `separate` makes its critic a second model."""
     trainer = our_trainer(params, shape, batches, separate)
 
     def batch() -> tuple[float, float]:
@@ -113,7 +124,7 @@ def ours(params: Params, shape: Shape, batches: int, separate: bool = False) -> 
 
 
 def our_trainer(params: Params, shape: Shape, batches: int, separate: bool = False) -> PpoTrainer:
-    """Our trainer on one-turn episodes whose prompts are given as tokens."""
+    """Our PPO trainer on one-turn episodes, whose prompts are given as tokens."""
     torch.set_num_threads(shape.threads)
     policy = get_peft_model(shape.policy(), shape.lora())
     actor = WithCritic(policy, shape.scalar_model(2)) if separate else ActorCritic(policy)
@@ -126,7 +137,7 @@ def our_trainer(params: Params, shape: Shape, batches: int, separate: bool = Fal
             "steps": batches,
             "temperature": 1.0,
             "max_new_tokens": shape.reply,
-            "sft_interval": 10**6,
+            "sft_interval": 10**6,  # no SFT passes: TRL has none
         }
     )
     prompts = iter(shape.prompts(batches))
@@ -145,7 +156,7 @@ def our_trainer(params: Params, shape: Shape, batches: int, separate: bool = Fal
 
 
 class OneTurn(TextEnvironment):
-    """Shows the next prompt of a list and pays one; tokens are written as numbers."""
+    """An environment with one turn: it shows the next prompt of a list, as token numbers, and gives a reward of 1."""
 
     name, agents, seats, idle = "one turn", ("student",), ("crew",), "0"
     rules: Any = None
@@ -178,7 +189,7 @@ class OneTurn(TextEnvironment):
 
 
 class AnythingGoes:
-    """A teacher without an opinion."""
+    """A teacher that accepts every reply."""
 
     counts: Mapping[str, int] = {}
 
@@ -187,14 +198,14 @@ class AnythingGoes:
 
 
 class TokenPolicy:
-    """Draws exactly `reply` tokens for prompts that are given as tokens."""
+    """A policy that samples exactly `shape.reply` tokens for prompts that are given as tokens."""
 
     def __init__(self, actor: ActorCritic, shape: Shape, generator: torch.Generator) -> None:
         self._actor, self._generator = actor, generator
         self._rules = SamplingRules(1.0, shape.reply, NO_STOP, PAD)
 
     def refresh(self) -> None:
-        """The weights are the actor's own."""
+        """Do nothing: the weights are the actor's own."""
 
     def __call__(self, prompts: Sequence[Prompt]) -> list[Generation]:
         rows = [prompt.observation for prompt in prompts]
@@ -211,7 +222,7 @@ class TokenPolicy:
 
 
 class TokenScorer:
-    """Our reward model, given tokens that are written as numbers."""
+    """Our reward model for messages whose text is token numbers."""
 
     def __init__(self, model: Any) -> None:
         self._scorer = RewardScorer(model, train_tokenizer(["nothing"], 300), Scale(0.0, 1.0))
@@ -222,17 +233,18 @@ class TokenScorer:
 
 
 class WithCritic(ActorCritic):
-    """An actor whose critic is a second model, all of whose weights are trained."""
+    """An actor whose critic is a second model with all weights trained."""
 
     def __init__(self, policy: Any, critic: Any) -> None:
         super().__init__(policy)
         self.value_head = critic
 
     def values(self, hidden: torch.Tensor) -> torch.Tensor:
-        """While tokens are drawn nothing is valued: one pass afterwards is cheaper."""
+        """Zeros: while tokens are sampled no values are computed, because one pass afterwards is cheaper."""
         return hidden.new_zeros(hidden.shape[:-1])
 
     def critic_values(self, batch: TurnBatch) -> torch.Tensor:
+        """Values of shape (turns, reply tokens)."""
         critic: Any = self.value_head
         hidden = hidden_states_at(critic.model, batch.before_reply, input_ids=batch.tokens)
         values: torch.Tensor = critic.score(hidden).squeeze(-1)
@@ -242,6 +254,6 @@ class WithCritic(ActorCritic):
         self, batch: TurnBatch, temperature: float, *, value_head_only: bool = False, learn_entropy: bool = False
     ) -> Scores:
         scores = super().score(batch, temperature, learn_entropy=learn_entropy)
-        # The reference pass needs no values; TRL leaves them out there as well.
+        # The pass of the reference policy needs no values; TRL computes none there either.
         values = self.critic_values(batch) if torch.is_grad_enabled() else scores.values
         return Scores(scores.logprobs, scores.entropy, values * batch.mask)

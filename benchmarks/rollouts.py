@@ -1,8 +1,8 @@
-"""Multi-turn rollouts: ours against `generate` of transformers, turn by turn and in batches, in the same games.
+"""Compares the speed of multi-turn rollouts with our sampler, with transformers' `generate`, and with TRL.
 
-All play the same episodes through the same rollout, environment and teacher; only who draws the replies differs. TRL's
-GRPOTrainer leaves a rollout of many turns to a `rollout_func`; here that is ours, and TRL generates.
-The model is untrained and draws exactly as many tokens a turn as `ppo.max_new_tokens` says.
+All use the same episodes, rollout code, environment and teacher; only the sampler differs. TRL's GRPOTrainer expects a
+`rollout_func` for episodes of several turns; here that is our rollout, with TRL generating the replies. The model is
+untrained and generates exactly `ppo.max_new_tokens` tokens per turn.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ from castaway.tasks.registry import task_of
 from castaway.teacher.rules import RulesTeacher
 
 NO_STOP = -1
+"""A stop token that is never sampled, so that all replies have the same length."""
 
 
 def rollout_table(params: Params, episodes: int, rounds: int) -> str:
-    """Turns a second with so many episodes side by side, medians of `rounds`."""
+    """A Markdown table of turns per second with `episodes` parallel episodes; medians of `rounds` rounds."""
     tokenizer, model = untrained(params)
     policies: dict[str, Policy] = {
         "`generate`, turn by turn": Generate(model, tokenizer, params, batched=False),
@@ -45,7 +46,8 @@ def rollout_table(params: Params, episodes: int, rounds: int) -> str:
 
     def play(name: str) -> None:
         batch = rollout(params, policies[name], episodes).play(1)
-        turns[name] = sum(len(trajectory.turns) for trajectory in batch.trajectories) * 2  # one waits, one is complete
+        # Two rounds are played. The batch has the turns of the first; those of the second wait for the next batch.
+        turns[name] = sum(len(trajectory.turns) for trajectory in batch.trajectories) * 2
 
     seconds = timed({name: lambda name=name: play(name) for name in policies}, rounds)
     speeds = {name: turns[name] / seconds[name].wall for name in policies}
@@ -54,15 +56,16 @@ def rollout_table(params: Params, episodes: int, rounds: int) -> str:
         [name, f"{speed:,.0f}", f"{seconds[name].cpu / turns[name] * 1000:.2f}", f"{speed / slowest:.1f}"]
         for name, speed in speeds.items()
     ]
+    scenario = task_of(params, "marooned").game.scenario
     head = (
-        f"{episodes} episodes of {params.marooned.scenario}, {params.ppo.max_new_tokens} new tokens a turn, "
+        f"{episodes} episodes of {scenario}, {params.ppo.max_new_tokens} new tokens a turn, "
         f"environment and teacher included; medians of {rounds}."
     )
     return f"{head}\n\n{table(['rollout', 'turns/s', 'CPU ms a turn', 'times the first'], rows)}"
 
 
 def untrained(params: Params) -> tuple[Any, Any]:
-    """The tiny model before training, and a tokenizer of the game's words."""
+    """A tokenizer trained on the prompts of one game, and the untrained tiny model."""
     environment = task_of(params, "marooned").make()
     environment.reset(0, "all")
     texts = [message["content"] for prompt in environment.prompts() for message in prompt.messages]
@@ -74,6 +77,7 @@ def untrained(params: Params) -> tuple[Any, Any]:
 
 
 def rollout(params: Params, policy: Policy, episodes: int) -> ContinuingRollout:
+    """A rollout of MAROONED with `episodes` parallel episodes, in which the policy plays the crew."""
     ids = count()
     environment = task_of(params, "marooned").make()
     return ContinuingRollout(
@@ -86,7 +90,7 @@ def rollout(params: Params, policy: Policy, episodes: int) -> ContinuingRollout:
 
 
 class Generate:
-    """Draws with `generate`; it gives neither values nor log-probabilities."""
+    """Samples with `generate` of transformers, which computes neither values nor log-probabilities."""
 
     def __init__(self, model: Any, tokenizer: Any, params: Params, batched: bool) -> None:
         self._model, self._tokenizer, self._batched = model, tokenizer, batched
@@ -115,7 +119,7 @@ class Generate:
 
 
 class Grpo:
-    """Draws as a `rollout_func` would that asks its GRPOTrainer for one batch a round, without vLLM."""
+    """Samples as a `rollout_func` that requests one batch per round from its GRPOTrainer, without vLLM."""
 
     def __init__(self, model: Any, tokenizer: Any, params: Params) -> None:
         self._tokenizer = tokenizer
@@ -151,7 +155,7 @@ class Grpo:
 
 
 class Ours:
-    """Draws with our sampler."""
+    """Samples with our sampler, including values and log-probabilities."""
 
     def __init__(self, model: Any, tokenizer: Any, params: Params) -> None:
         self._actor, self._tokenizer = ActorCritic(model), tokenizer

@@ -1,10 +1,10 @@
-"""The same pipeline with other seeds: is the result the method's, or one lucky draw's?
+"""Builds a run with other seeds, to see whether its result depends on the seed.
 
     python -m benchmarks.seeds 2 3        then: castaway results --write README.md
 
-For each seed the last commit is cloned into a temporary folder, with the DVC cache and the MLflow store of this
-repository; `seed` is changed in the clone's params.yaml, and `dvc repro` builds the task there. What it measured goes
-to data/TASK/metrics/seeds/SEED.json; the clone is removed. The row of the seed that is built here is written as well.
+For each seed, the last commit is cloned into a temporary folder, which uses the DVC cache and the MLflow store of this
+repository. `seed` is changed in the clone's params.yaml, and `dvc repro` builds the run there. Its metrics are saved in
+data/RUN/metrics/seeds/SEED.json, and the clone is deleted. The metrics of the seed built here are saved as well.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from castaway.errors import CastawayError
 
 ROOT = Path(__file__).parents[1]
 MEASURED = ("evaluate", "reward_model")
+"""The stages whose metrics are saved."""
 CODE = ("castaway", "stages", "flows", "params.yaml", "dvc.yaml")
-"""What a result depends on."""
+"""The files that a result depends on."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -49,7 +50,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def status_of(work: Callable[[], None]) -> int:
-    """The exit status of a command: a mistake that the user can mend is one line."""
+    """Run a command and return its exit status: 2 for an error that the user can fix, 130 after Ctrl-C."""
     try:
         work()
     except CastawayError as error:
@@ -62,7 +63,11 @@ def status_of(work: Callable[[], None]) -> int:
 
 
 def require_commit() -> None:
-    """A clone holds what is committed; rows of one table must come from one state of the code."""
+    """Check that the code is committed: clones contain only commits, and all rows of a table need the same code.
+
+    Raises:
+        CastawayError: there are uncommitted changes.
+    """
     changed = run(ROOT, "git", "status", "--porcelain", "--", *CODE).splitlines()
     if changed:
         raise CastawayError(
@@ -71,7 +76,11 @@ def require_commit() -> None:
 
 
 def build(task: str, seed: int) -> None:
-    """Build the task with another seed in a clone."""
+    """Build the run in a clone with another seed, and save its metrics.
+
+    Raises:
+        CastawayError: the build failed.
+    """
     with tempfile.TemporaryDirectory(prefix=f"castaway-seed-{seed}-") as folder:
         clone = Path(folder) / "castaway"
         run(ROOT, "git", "clone", "--quiet", str(ROOT), str(clone))
@@ -79,12 +88,17 @@ def build(task: str, seed: int) -> None:
         set_seed(clone / "params.yaml", seed)
         command = [sys.executable, "-m", "dvc", "repro", f"merge@{task}", f"evaluate@{task}"]
         if subprocess.run(command, cwd=clone, env=environment(), check=False).returncode:
-            raise CastawayError(f"seed {seed} was not built, the lines above say why")
+            raise CastawayError(f"seed {seed} was not built; see the messages above")
         save(clone, task, seed, ROOT)
 
 
 def set_seed(path: Path, seed: int) -> None:
-    """Change the one line, and nothing else."""
+    """Change the seed in params.yaml.
+
+    Raises:
+        CastawayError: the file has not exactly one line with a seed.
+    """
+    # By a regular expression and not a YAML library, which might reformat the rest of the file.
     text, count = re.subn(r"(?m)^seed: *\d+", f"seed: {seed}", path.read_text(encoding="utf-8"))
     if count != 1:
         raise CastawayError(f"{path.name} has {count} lines that begin with `seed:` and a number, expected one")
@@ -92,7 +106,11 @@ def set_seed(path: Path, seed: int) -> None:
 
 
 def save(source: Path, task: str, seed: int, root: Path) -> Path:
-    """Copy the figures of a build to data/TASK/metrics/seeds/SEED.json."""
+    """Copy the metrics of a build to data/RUN/metrics/seeds/SEED.json, and return that path.
+
+    Raises:
+        CastawayError: a stage has no metrics.
+    """
     metrics = source / "data" / task / "metrics"
     record: dict[str, Any] = {"seed": seed}
     for stage in MEASURED:
@@ -109,19 +127,23 @@ def save(source: Path, task: str, seed: int, root: Path) -> Path:
 
 
 def built_seed(root: Path, task: str) -> int:
-    """The seed that the figures here were made with, by dvc.lock."""
+    """The seed of the metrics in this repository, according to dvc.lock.
+
+    Raises:
+        CastawayError: the run has not been built here, or its stages have different seeds.
+    """
     try:
         lock = YAML(typ="safe", pure=True).load((root / "dvc.lock").read_text(encoding="utf-8"))
         seeds = {lock["stages"][f"{stage}@{task}"]["params"]["params.yaml"]["seed"] for stage in MEASURED}
     except (OSError, KeyError, TypeError):
         raise CastawayError(f"{task} has not been built here; run `dvc repro` first") from None
     if len(seeds) != 1:
-        raise CastawayError(f"{task} is half built with another seed; run `dvc repro` first")
+        raise CastawayError(f"the stages of {task} were built with different seeds; run `dvc repro` first")
     return int(seeds.pop())
 
 
 def environment() -> dict[str, str]:
-    """The clone's stages find this Python, and report to the MLflow store of this repository."""
+    """Environment variables with which a clone's stages use this Python and the MLflow store of this repository."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     stores = {"MLFLOW_TRACKING_URI": f"sqlite:///{ROOT / 'mlflow.db'}", "PREFECT_HOME": str(ROOT / ".prefect")}
     return {**stores, **os.environ, "PATH": path, "DVC_NO_ANALYTICS": "1"}
@@ -132,7 +154,11 @@ def dvc(root: Path, *arguments: str) -> str:
 
 
 def run(root: Path, *command: str) -> str:
-    """The output of a command that has to succeed."""
+    """Run a command and return its standard output.
+
+    Raises:
+        CastawayError: its exit status is not 0.
+    """
     done = subprocess.run(command, cwd=root, env=environment(), capture_output=True, text=True, check=False)
     if done.returncode:
         reason = " ".join((done.stderr or done.stdout).split())

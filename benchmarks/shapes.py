@@ -1,4 +1,4 @@
-"""What both sides of the PPO comparison train on: the same model, prompts and sizes."""
+"""The model, prompts and sizes that both sides of the PPO comparison use."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ VOCABULARY = 1024
 
 @dataclass(frozen=True)
 class Shape:
-    """One batch of one-turn episodes."""
+    """Sizes of the model, and of a batch of one-turn episodes."""
 
     hidden: int
     layers: int
     turns: int
     prompt: int
+    """In tokens, as is `reply`."""
     reply: int
     epochs: int
     threads: int
@@ -43,11 +44,12 @@ class Shape:
         )
 
     def policy(self) -> Any:
+        """The untrained policy model; always with the same weights."""
         torch.manual_seed(0)
         return LlamaForCausalLM(self.config)
 
     def scalar_model(self, seed: int) -> Any:
-        """A reward model, or a critic."""
+        """An untrained model with one output, as reward model or critic."""
         torch.manual_seed(seed)
         config = self.config
         config.num_labels = 1
@@ -57,6 +59,7 @@ class Shape:
         return LoraConfig(r=16, lora_alpha=16, target_modules="all-linear", task_type="CAUSAL_LM")
 
     def prompts(self, batches: int) -> list[list[int]]:
+        """Random prompts for so many batches; always the same ones."""
         random = Random(0)
         return [[random.randrange(8, VOCABULARY) for _ in range(self.prompt)] for _ in range(self.turns * batches)]
 

@@ -1,4 +1,4 @@
-"""Where the seconds of a PPO step go: the real step, in the real game, with clocks around what the model does."""
+"""Measures the shares of a PPO step's time: a step in MAROONED, with clocks around the operations of the models."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PARTS = ("token sampling", "forward passes", "backward passes", "optimiser", "ev
 
 
 def share_table(params: Params, turns: int, rounds: int) -> str:
-    """Seconds and shares of `rounds` steps of so many turns, after one that warms up."""
+    """A Markdown table of times and shares in `rounds` steps of `turns` turns, after one step to warm up."""
     trainer = trainer_of(params, turns)
     trainer.step()
     spent: dict[str, float] = dict.fromkeys(PARTS, 0.0)
@@ -41,8 +41,9 @@ def share_table(params: Params, turns: int, rounds: int) -> str:
     rows = [[part, f"{seconds / rounds:.2f}", f"{100 * seconds / whole:.1f} %"] for part, seconds in spent.items()]
     rows.append(["the step", f"{whole / rounds:.2f}", "100.0 %"])
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    scenario = task_of(params, "marooned").game.scenario
     head = (
-        f"{params.marooned.scenario}, {tokens // rounds} turns a step in {params.ppo.episodes_per_step} episodes, "
+        f"{scenario}, {tokens // rounds} turns a step in {params.ppo.episodes_per_step} episodes, "
         f"{params.ppo.epochs} epochs, the tiny model and a reward model of its size; means of {rounds} steps. "
         f"Peak memory of the process: {peak:.2f} GiB."
     )
@@ -50,7 +51,13 @@ def share_table(params: Params, turns: int, rounds: int) -> str:
 
 
 def trainer_of(params: Params, turns: int | None, teacher: Teacher | None = None) -> PpoTrainer:
-    """The trainer as the stage makes it, on an untrained model; the rules judge if no teacher is given."""
+    """The trainer of the stage `ppo`, on an untrained model and without SFT passes.
+
+    Args:
+        params: all parameters.
+        turns: turns per step; None to play whole episodes.
+        teacher: judges the replies; None for the rules.
+    """
     from transformers import LlamaForSequenceClassification
 
     tokenizer, model = untrained(params)
@@ -75,7 +82,7 @@ def trainer_of(params: Params, turns: int | None, teacher: Teacher | None = None
 
 @contextmanager
 def clocks(spent: dict[str, float]) -> Iterator[None]:
-    """Inside, the parts of a step add their seconds to `spent`."""
+    """Context in which the parts of a step add their seconds to `spent`."""
     places: list[tuple[Any, str, str]] = [
         (policies, "sample_replies", "token sampling"),
         (ActorCritic, "score", "forward passes"),
@@ -94,6 +101,8 @@ def clocks(spent: dict[str, float]) -> Iterator[None]:
 
 
 def _clocked(original: Callable[..., Any], part: str, spent: dict[str, float]) -> Callable[..., Any]:
+    """A function that calls `original` and adds its seconds to `spent[part]`."""
+
     def call(*args: Any, **kwargs: Any) -> Any:
         began = perf_counter()
         try:

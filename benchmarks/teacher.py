@@ -1,12 +1,14 @@
-"""How busy the client keeps a teacher's server, and what waiting for a teacher costs a step of PPO.
+"""Measures how well the client uses a teacher's server, and how long a PPO step waits for a teacher.
 
     make bench-teacher      measure, print, and write benchmarks/teacher.md
 
-The server is vLLM with an untrained model, whose answers are cut off after as many tokens as a short verdict has; so
-every question is asked twice, and what is counted is completions. The server's own capacity is the best of bare
-requests for the same with more and more of them open, asked in turns with the verdicts. The model is large enough that
-a step of vLLM's is mostly arithmetic: with a tiny one, vLLM's processes, which wait for each other by spinning, starve
-its HTTP server of a small host's processors, and the rate swings threefold from one minute to the next, whoever asks.
+- The server is vLLM with an untrained model. Its answers end after as many tokens as a short verdict has, and so they
+  are invalid; every question is asked twice, and completions are counted.
+- The capacity of the server is the best rate of bare requests for the same questions, at several levels of concurrency.
+  Bare requests and verdicts alternate.
+- The model is large enough that vLLM mostly computes. With a tiny model, vLLM's processes wait for each other by
+  spinning, which leaves too little of a small host's cores to its HTTP server; the rate then varies threefold from one
+  minute to the next, for any client.
 """
 
 from __future__ import annotations
@@ -39,20 +41,27 @@ from flows.tracking import revision
 
 HERE = Path(__file__).parent
 ANSWER_TOKENS = 48
+"""Tokens of an answer."""
 CONTEXT = 4096
+"""Maximum number of tokens of question and answer together."""
 SIZE = {"hidden_size": 384, "layers": 6, "heads": 6}
-LEVELS = [16, 64, 128]
-OPEN = 64
+"""Size of the server's model."""
+CONCURRENCIES = [16, 64, 128]
+"""Numbers of concurrent bare requests."""
+CONCURRENCY = 64
+"""Number of concurrent requests for verdicts."""
 QUESTIONS = 128
+"""Questions of one measurement."""
 ROUNDS = 5
+"""Measurements of which the median is taken."""
 STEPS = 2
-"""Of PPO, in each row of the second table."""
+"""PPO steps of each row of the second table."""
 THREADS = 1
-"""Of torch: the other processor is for the client and the servers, as it would be beside a GPU."""
+"""Threads of torch. The other core is for the client and the servers, as on a host with a GPU."""
 
 
 def main() -> None:
-    params = read_params(HERE.parent / "params.yaml")
+    params = read_params(HERE.parent / "params.yaml").for_run("marooned")
     torch.set_num_threads(THREADS)
     parts = [
         f"# A teacher's server\n\nWritten by `make bench-teacher` at commit {revision(HERE.parent)[:7]}.",
@@ -67,26 +76,36 @@ def main() -> None:
 
 
 def capacity_table(params: Params) -> str:
-    """Completions a second, asked barely and as PPO asks."""
+    """A Markdown table of completions per second, with bare requests and with verdicts as PPO requests them."""
     environment = task_of(params, "marooned").make()
     with served(params, environment) as endpoint:
-        asked(environment, endpoint, OPEN, 0)  # warms up
-        bare: dict[int, list[float]] = {level: [] for level in LEVELS}
+        asked(environment, endpoint, CONCURRENCY, 0)  # warms up
+        bare: dict[int, list[float]] = {level: [] for level in CONCURRENCIES}
+        # Each measurement gets new questions, since repeated ones could be answered from a cache.
         verdicts, first = [], QUESTIONS
         for _ in range(ROUNDS):
-            for level in LEVELS:
+            for level in CONCURRENCIES:
                 bare[level].append(asked(environment, endpoint, level, first))
                 first += QUESTIONS
             verdicts.append(judged(environment, endpoint, first))
             first += QUESTIONS
     most = max(median(rates) for rates in bare.values())
     rows = [[f"bare requests, {level} open", *_row(median(rates), most)] for level, rates in bare.items()]
-    rows.append([f"verdicts as PPO asks for them, {OPEN} open", *_row(median(verdicts), most)])
+    rows.append([f"verdicts as PPO asks for them, {CONCURRENCY} open", *_row(median(verdicts), most)])
     return table(["asked", "completions/s", "of its capacity"], rows)
 
 
 def asked(environment: TextEnvironment, endpoint: Endpoint, level: int, first: int) -> float:
-    """Completions a second of bare requests: each question, and again with what is wrong with the answer."""
+    """Completions per second of bare requests.
+
+    Each question is asked once, and again with the error in its answer, as the teacher's client does.
+
+    Args:
+        environment: the source of the questions.
+        endpoint: the server.
+        level: number of concurrent requests.
+        first: number of the first question, of `QUESTIONS` in a row.
+    """
     attempts = distinct_attempts(environment, first + QUESTIONS)[first:]
     messages = [question("marooned", environment.rules, attempt) for attempt in attempts]
     began = perf_counter()
@@ -95,7 +114,7 @@ def asked(environment: TextEnvironment, endpoint: Endpoint, level: int, first: i
 
 
 async def _twice(endpoint: Endpoint, questions: list[list[dict[str, str]]]) -> int:
-    """How many requests that took."""
+    """Ask each question, and again if its answer is invalid; returns the number of requests."""
     client, slots, schema = ChatClient(endpoint), asyncio.Semaphore(endpoint.concurrency), answer_schema()
 
     async def one(messages: list[dict[str, str]]) -> None:
@@ -112,13 +131,14 @@ async def _twice(endpoint: Endpoint, questions: list[list[dict[str, str]]]) -> i
 
 
 def _row(rate: float, most: float) -> list[str]:
+    """The cells for a rate: completions per second, and the share of the highest rate."""
     return [f"{rate:.1f}", f"{100 * rate / most:.0f} %"]
 
 
 def judged(environment: TextEnvironment, endpoint: Endpoint, first: int) -> float:
-    """Completions a second while so many situations are judged, none of them for the second time."""
+    """Completions per second while a served teacher judges `QUESTIONS` new situations, from number `first` on."""
     attempts = distinct_attempts(environment, first + QUESTIONS)[first:]
-    teacher = ServedTeacher("marooned", environment.rules, replace(endpoint, concurrency=OPEN), Conduct())
+    teacher = ServedTeacher("marooned", environment.rules, replace(endpoint, concurrency=CONCURRENCY), Conduct())
     try:
         began = perf_counter()
         teacher.judge(attempts)
@@ -129,7 +149,7 @@ def judged(environment: TextEnvironment, endpoint: Endpoint, first: int) -> floa
 
 @contextmanager
 def served(params: Params, environment: TextEnvironment) -> Iterator[Endpoint]:
-    """VLLM with an untrained model that can read the questions."""
+    """Context in which vLLM serves an untrained model, with a tokenizer trained on the questions."""
     asked = [question("marooned", environment.rules, attempt) for attempt in distinct_attempts(environment, 8)]
     tokenizer = train_tokenizer([message["content"] for messages in asked for message in messages], 1024)
     torch.manual_seed(0)

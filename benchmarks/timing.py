@@ -1,4 +1,4 @@
-"""Clocks: wall and CPU seconds of several ways to do one thing, measured in turns."""
+"""Measures wall and CPU seconds of several ways to do the same thing, alternating between them."""
 
 from __future__ import annotations
 
@@ -10,20 +10,24 @@ from time import perf_counter, process_time
 
 @dataclass(frozen=True)
 class Seconds:
-    """What something took."""
+    """Wall and CPU seconds."""
 
     wall: float
     cpu: float
 
 
 def clocked(way: Callable[[], object]) -> Seconds:
+    """The seconds of one call."""
     began = perf_counter(), process_time()
     way()
     return Seconds(perf_counter() - began[0], process_time() - began[1])
 
 
 def timed(ways: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, Seconds]:
-    """Median seconds of each after one round that warms up; in turns, so that a busy moment meets all of them."""
+    """Median seconds of each way in `rounds` rounds, after one round to warm up.
+
+    The ways alternate, so that other load on the machine affects all of them.
+    """
     for way in ways.values():
         way()
     found: dict[str, list[Seconds]] = {name: [] for name in ways}

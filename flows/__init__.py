@@ -1,1 +1,1 @@
-"""Flows: when and where the stages run, and what is remembered of them. `python -m flows --help`."""
+"""Runs the stages of the pipeline and records each run in MLflow; see `python -m flows --help`."""

@@ -1,11 +1,11 @@
-"""The command of the flows: one stage, the whole pipeline, or what is known about either.
+"""Run one stage or the whole pipeline, and show which runs made an artifact.
 
-python -m flows STAGE[@TASK]                 run one stage, as dvc.yaml does
-python -m flows pipeline [TARGET...]         walk the DAG: DVC decides what runs, this decides when and where
+python -m flows STAGE[@RUN]                  run one stage, as dvc.yaml does
+python -m flows pipeline [TARGET...]         run all stages that are out of date, in the order of their dependencies
 python -m flows setup                        create the GPU slots on the Prefect server
-python -m flows lineage TASK[/STAGE]         which runs made an artifact, back to the base model
-python -m flows lineage sync                 tag runs with the hashes of what they made
-python -m flows closure [--write]            compare the code that dvc.yaml lists with what the stages import
+python -m flows lineage RUN[/STAGE]          show which MLflow runs made an artifact, back to the base model
+python -m flows lineage sync                 tag MLflow runs with the hashes of their outputs
+python -m flows closure [--write]            compare the dependencies in dvc.yaml with what the stages import and read
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from collections.abc import Sequence
 
 from castaway.errors import CastawayError
 
-# Only standard modules are imported here, and the others inside the commands: a mistake in params.yaml has to be told
-# before seconds are spent on importing torch, DVC, Prefect and MLflow.
+# Only light modules are imported at the top; each command imports the rest itself. Importing torch, DVC, Prefect and
+# MLflow takes seconds, and a mistake in params.yaml should be reported before that.
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Do what the command line says; the exit status is 2 for a mistake that the user can mend."""
+    """Run the command and return its exit status: 2 for an error that the user can fix, 130 after Ctrl-C."""
     options = parser().parse_args(arguments)
     try:
         return int(COMMANDS.get(options.command, run_stage)(options))
@@ -34,23 +34,21 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line; what is not a command is the name of a stage."""
+    """The command-line parser. A first argument that is no command is taken as the name of a stage."""
     usage = (__doc__ or "").partition("\n")
     top = argparse.ArgumentParser("python -m flows", description=usage[0], epilog=usage[2], formatter_class=_Plain)
-    top.add_argument("command", metavar="STAGE[@TASK] | pipeline | setup | lineage | closure")
-    top.add_argument("targets", nargs="*", metavar="TARGET", help="stages to build, or what to tell the lineage of")
+    top.add_argument("command", metavar="STAGE[@RUN] | pipeline | setup | lineage | closure")
+    top.add_argument("targets", nargs="*", metavar="TARGET", help="stages to build, or the artifact to trace")
+    top.add_argument("--force", action="store_true", help="pipeline: run every stage, even if nothing changed")
     top.add_argument(
-        "--force", action="store_true", help="pipeline: run every stage of the walk, even if nothing changed"
-    )
-    top.add_argument(
-        "--teacher", metavar="WEIGHTS", help="pipeline: a folder or Hugging Face model to serve for the stages that ask"
+        "--teacher", metavar="WEIGHTS", help="pipeline: folder or Hugging Face model to serve as the teacher"
     )
     top.add_argument("--write", action="store_true", help="closure: write the code dependencies into dvc.yaml")
     return top
 
 
 class _Plain(argparse.RawDescriptionHelpFormatter):
-    """Keep the lines of the epilog as they are."""
+    """Keeps the line breaks of the epilog."""
 
 
 def run_stage(options: argparse.Namespace) -> int:

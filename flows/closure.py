@@ -1,12 +1,16 @@
-"""What dvc.yaml has to list, worked out from the code and params.yaml; DVC itself sees only what is listed.
+"""Derives the dependencies that dvc.yaml must list from the code and params.yaml, and compares or writes them.
 
-    python -m flows closure            tell where dvc.yaml differs
-    python -m flows closure --write    write the lists into dvc.yaml
+    python -m flows closure            show where dvc.yaml differs
+    python -m flows closure --write    write the derived lists into dvc.yaml
 
-Of each stage: the code that it imports, the parameters that it reads, what it leaves, and its command. Of each run and
-base model (`vars`): where its task's code is, and an empty mapping for every section of which it sets nothing
-differently. What a run sets differently stands behind the `#` of a command: DVC compares commands, and cannot depend on
-a parameter that is not there. By hand are written: description, data that is read, `meta`, and which curves are drawn.
+DVC tracks only what is listed, so a missing entry would leave a stale result in place.
+
+- Derived for each stage: the code that it imports, the parameters that it reads, its outputs, and its command.
+- Derived for each run and base model (`vars`): the path of its task's code, and an empty mapping for every section that
+  it does not override.
+- A run's overrides stand in the command after `#`. DVC compares commands, and it cannot depend on a parameter that
+  does not exist.
+- Written by hand: description, data dependencies, `meta`, and which curves are plotted.
 """
 
 from __future__ import annotations
@@ -27,13 +31,20 @@ from flows.plugins import SHIPPED, code_of_base, link, task_code, tasks_in_use
 
 REGISTRY = Path("castaway/tasks/registry.py")
 ITEM, CODE = "${key}", "${item.code}"
-"""How dvc.yaml writes the run, or the base model, inside a `foreach`; and the path of its task's code."""
-HELD = "params"
-"""The attribute of a stage's context that parameters are read from."""
+"""DVC's placeholders inside a `foreach`: the name of the run or base model, and the path of its task's code."""
+PARAMS_ATTRIBUTE = "params"
+"""The attribute of a stage's context that holds the parameters."""
 
 
 def main(root: Path, *, write: bool) -> int:
-    """Compare, or write; the exit status is 1 if something differs."""
+    """Compare dvc.yaml with the derived lists, or write them.
+
+    Returns:
+        The exit status: 1 if something differs and was not written, else 0.
+
+    Raises:
+        CastawayError: there is no dvc.yaml, or params.yaml is invalid.
+    """
     path = root / "dvc.yaml"
     params = read_params(root / "params.yaml")
     link(root, tasks_in_use(params))
@@ -55,10 +66,10 @@ def main(root: Path, *, write: bool) -> int:
 
 
 def _differing(root: Path, document: Any, params: Params) -> Iterator[str]:
-    """A line for each place that differs, and the place put right."""
+    """Correct `document` in place, and yield one line for each difference."""
     wanted_vars = variables(params)
     if _plain(document.get("vars")) != wanted_vars:
-        yield "vars: what runs and base models have of their own"
+        yield "vars: the values of each run and base model"
         document["vars"] = _flow(wanted_vars)
         document.move_to_end("vars", last=False)
     for name, definition in document["stages"].items():
@@ -71,6 +82,7 @@ def _differing(root: Path, document: Any, params: Params) -> Iterator[str]:
         wanted["deps"] += [dependency for dependency in body.get("deps", []) if is_data(dependency)]
         for key, value in wanted.items():
             listed = _plain(body.get(key))
+            # A key that is absent and a key whose list is empty mean the same.
             if listed != value and not (key not in body and not value):
                 yield from _changes(f"{name}.{key}", listed, value)
                 _put(body, key, value)
@@ -83,7 +95,7 @@ def _differing(root: Path, document: Any, params: Params) -> Iterator[str]:
 
 
 def variables(params: Params) -> list[dict[str, Any]]:
-    """What DVC is told of each run and base model beside params.yaml."""
+    """The `vars` of dvc.yaml: the task's code and the empty overrides of each run, the code of each base model."""
     empty: dict[str, Any] = {section: {} for section in STAGE_SECTIONS}
     runs = {name: {"code": str(task_code(run.task).path), **empty} for name, run in params.tasks.items()}
     bases = {name: {"code": str(code_of_base(base.text))} for name, base in params.bases.items()}
@@ -91,17 +103,22 @@ def variables(params: Params) -> list[dict[str, Any]]:
 
 
 def stage_lists(root: Path, name: str, params: Params) -> dict[str, Any]:
-    """What a stage's block has to say, by key; its data dependencies aside."""
+    """The derived entries of a stage in dvc.yaml, by key; `deps` lacks the data dependencies.
+
+    Raises:
+        CastawayError: the stage has no file, or passes its parameters on as a whole.
+    """
     start = Path("stages") / f"{name}.py"
     if not (root / start).exists():
         raise CastawayError(f"{start} does not exist, though dvc.yaml names the stage {name}")
     read = parameters(root / start, name)
-    changed = [section for section in dict.fromkeys(key.split(".")[0] for key in read) if section in STAGE_SECTIONS]
-    differently = " ".join(f"{section}: ${{item.{section}}}" for section in changed)
+    sections = [section for section in dict.fromkeys(key.split(".")[0] for key in read) if section in STAGE_SECTIONS]
+    overrides = " ".join(f"{section}: ${{item.{section}}}" for section in sections)
+    # A search in the text is enough: a stage that writes curves names `context.log` somewhere.
     curves = "context.log" in (root / start).read_text("utf-8")
     folder = f"data/{ITEM}"
     lists: dict[str, Any] = {
-        "cmd": f"python -m flows {name}@{ITEM}" + (f" # {differently}" if differently else ""),
+        "cmd": f"python -m flows {name}@{ITEM}" + (f" # {overrides}" if overrides else ""),
         "deps": code_dependencies(root, name, params),
         "params": read,
         "outs": [f"{folder}/{name}", *([f"{folder}/plots/{name}.jsonl"] if curves else [])],
@@ -112,45 +129,65 @@ def stage_lists(root: Path, name: str, params: Params) -> dict[str, Any]:
 
 
 def parameters(path: Path, stage: str) -> list[str]:
-    """The parameters that a stage's file reads, as dvc.yaml lists them; a whole section stands for its keys.
+    """The parameters that a stage's file reads, as dvc.yaml lists them.
+
+    A section that is read as a whole replaces its single keys.
 
     Raises:
-        CastawayError: it hands all parameters on, so that nobody can tell which are read.
+        CastawayError: the stage passes all parameters on, so that those it reads cannot be determined.
     """
     found: set[str] = set()
     tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
-    above = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+    parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and ast.unparse(node) == f"context.{HELD}":
-            found.update(_read_at(node, above, path))
+        if isinstance(node, ast.Attribute) and ast.unparse(node) == f"context.{PARAMS_ATTRIBUTE}":
+            found.update(_read_at(node, parents, path))
     whole = {name for name in found if "." not in name}
     kept = [name for name in found if name in whole or name.partition(".")[0] not in whole]
     order = ["seed", "device", "threads", stage]
     return sorted(kept, key=lambda name: (order.index(name) if name in order else len(order), name))
 
 
-def _read_at(node: ast.Attribute, above: dict[ast.AST, ast.AST], path: Path) -> list[str]:
-    """What is read where `context.params` stands: `ppo`, `ppo.lora`, an item of a mapping, or the run's task."""
-    parent = above[node]
+def _read_at(node: ast.Attribute, parents: dict[ast.AST, ast.AST], path: Path) -> list[str]:
+    """The parameters read by one use of `context.params`: `ppo`, `ppo.lora`, an item of a mapping, or the run's task.
+
+    Args:
+        node: the expression `context.params`.
+        parents: the parent of each node of the tree.
+        path: the stage's file, for the error message.
+    """
+    parent = parents[node]
+    # task_of takes all parameters, but reads only the task of the run and the settings of its game.
     if isinstance(parent, ast.Call) and ast.unparse(parent.func) == "task_of":
         return [f"tasks.{ITEM}.task", f"tasks.{ITEM}.game"]
     names: list[str] = []
     while isinstance(parent, ast.Attribute | ast.Subscript):
         names.append(parent.attr if isinstance(parent, ast.Attribute) else ITEM)
-        parent = above[parent]
+        parent = parents[parent]
     if not names:
-        raise CastawayError(f"{path.name}:{node.lineno} hands on context.{HELD} as a whole; name the section")
+        raise CastawayError(
+            f"{path.name}:{node.lineno} passes context.{PARAMS_ATTRIBUTE} on as a whole; name the section"
+        )
+    # Two levels are as fine as dvc.yaml lists parameters.
     return [".".join(names[:2])]
 
 
 def code_dependencies(root: Path, stage: str, params: Params) -> list[str]:
-    """The code dependencies of a stage as dvc.yaml has to list them: whole folders where every file counts."""
+    """The code dependencies of a stage for dvc.yaml; a folder stands for its files if the stage depends on all."""
     files = closure(root, stage, tasks_in_use(params))
     return sorted([*cover(root, files), *([CODE] if REGISTRY in files else [])])
 
 
 def closure(root: Path, stage: str, tasks: list[str]) -> Files:
-    """The files that a stage depends on whatever its run; the code of its task comes on top, where it needs one."""
+    """The code files that a stage depends on in every run, without the code of the tasks themselves.
+
+    A stage that imports the registry also depends on the code of its run's task; dvc.yaml adds that by run.
+
+    Args:
+        root: the root of the repository.
+        stage: the name of the stage.
+        tasks: the tasks in use; what their code imports from outside the tasks counts too.
+    """
     start = Path("stages") / f"{stage}.py"
     common = with_data(root, follow(root, [start]))
     if REGISTRY not in common:
@@ -159,10 +196,10 @@ def closure(root: Path, stage: str, tasks: list[str]) -> Files:
     modules = [path for code in codes for path in _modules(root, code.path)]
     everything = with_data(root, follow(root, [start, *modules]))
     own = [code.path for code in codes]
-    apart = {path for path in everything if any(one == path or one in path.parents for one in (*own, SHIPPED))}
-    # What all games share stands beside their packages, and is everybody's.
-    shared = {path for path in apart if path.parent == SHIPPED}
-    return (everything - apart) | shared
+    of_tasks = {path for path in everything if any(one == path or one in path.parents for one in (*own, SHIPPED))}
+    # Modules directly in castaway/envs belong to no single task: all tasks share them.
+    shared = {path for path in of_tasks if path.parent == SHIPPED}
+    return (everything - of_tasks) | shared
 
 
 def _modules(root: Path, code: Path) -> list[Path]:
@@ -170,7 +207,12 @@ def _modules(root: Path, code: Path) -> list[Path]:
 
 
 def drawn(curves: dict[str, Any], params: Params) -> dict[str, Any]:
-    """The files of a plot: what it draws of one run or base model, for all of them."""
+    """The curve files of a plot: the columns that it draws, repeated for every run or base model.
+
+    Args:
+        curves: path of a curve file to the column or columns drawn from it, for at least one run or base model.
+        params: all parameters; they name the runs and base models.
+    """
     wanted = {Path(path).name: columns for path, columns in curves.items()}
     stages_of_bases = {"base.json"}
     found = {}
@@ -183,7 +225,7 @@ def drawn(curves: dict[str, Any], params: Params) -> dict[str, Any]:
 
 
 def is_data(dependency: str) -> bool:
-    """Whether a dependency is what another stage made, not code."""
+    """Whether a dependency is the output of another stage rather than code."""
     return dependency.startswith("data/")
 
 
@@ -192,7 +234,7 @@ def _uncached(path: str) -> dict[str, Any]:
 
 
 def _changes(place: str, listed: Any, wanted: Any) -> Iterator[str]:
-    """What is too much and what is missing, a line each."""
+    """One line for each missing (+) and superfluous (-) entry, or one if only the order differs (~)."""
     if not (isinstance(listed, list) and isinstance(wanted, list)):
         yield f"{place}: {wanted}"
         return
@@ -201,10 +243,11 @@ def _changes(place: str, listed: Any, wanted: Any) -> Iterator[str]:
 
 
 ORDER = ("desc", "cmd", "deps", "params", "outs", "metrics", "plots", "meta")
+"""The order of the keys of a stage in dvc.yaml."""
 
 
 def _put(body: Any, key: str, value: Any) -> None:
-    """Put a list into a stage's block, at its place among the keys."""
+    """Set a key of a stage's block, keeping the order of the keys; an empty value removes the key."""
     new = CommentedSeq(value) if isinstance(value, list) else value
     if not value:
         del body[key]
@@ -216,14 +259,14 @@ def _put(body: Any, key: str, value: Any) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Without what the YAML library hangs on it."""
+    """The value as plain dictionaries and lists, which compare equal whatever their formatting in the file."""
     if isinstance(value, dict):
         return {str(key): _plain(one) for key, one in value.items()}
     return [_plain(one) for one in value] if isinstance(value, list) else value
 
 
 def _flow(value: list[dict[str, Any]]) -> CommentedSeq:
-    """With one line for each run and base model."""
+    """The value as YAML with one line for each run and base model."""
     rows = CommentedSeq()
     for part in value:
         row = CommentedMap()

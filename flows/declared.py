@@ -1,7 +1,7 @@
-"""One stage as `dvc.yaml` declares it, and the hashes of what it is about to read, as DVC sees them.
+"""One stage as `dvc.yaml` declares it, with DVC's hashes of its inputs.
 
-The stage key is the name that DVC's own run-cache has for "this command with these inputs". A stage computes it while
-it runs, `dvc.lock` gives the same key afterwards, and so a run is found again by what it was made of.
+The stage key identifies a command together with the content of its inputs, as the key of DVC's run-cache does. A stage
+computes it while it runs, and `dvc.lock` gives the same key afterwards, so the run that made an output can be found.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from typing import Any
 
 from castaway.errors import CastawayError
 
-MINUTES_WITHOUT_A_WORD = 240
-"""Timeout of a stage whose `meta` names none."""
+DEFAULT_TIMEOUT_MINUTES = 240
+"""Timeout, in minutes, of a stage whose `meta` sets none."""
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a stage is about to read."""
+    """The inputs of a stage, by content."""
 
     stage_key: str
     dependencies: dict[str, str]
-    """Path to md5, files and folders of code and data alike."""
+    """Path to md5, for files and folders of code and data."""
     params: dict[str, Any]
-    """Dotted key to value, for the sections that the stage depends on."""
+    """Dotted key to value, for the parameters that the stage depends on."""
 
     @property
     def data(self) -> dict[str, str]:
-        """The dependencies that other stages made."""
+        """The dependencies that are outputs of other stages."""
         return {path: md5 for path, md5 in self.dependencies.items() if path.startswith("data/")}
 
 
@@ -43,38 +43,38 @@ class Declared:
 
     root: Path
     address: str
-    """`sft@marooned`, as DVC calls it."""
+    """DVC's name of the stage: `sft@marooned`."""
     stage: Any = field(repr=False)
-    """DVC's own object."""
+    """DVC's object of the stage."""
 
     @property
     def name(self) -> str:
-        """`sft`, of `sft@marooned`."""
+        """The stage: `sft` in `sft@marooned`."""
         return self.address.partition("@")[0]
 
     @property
     def run(self) -> str:
-        """`marooned`, of `sft@marooned`; `games`, of `base@games`; empty where nothing follows."""
+        """The run, `marooned` in `sft@marooned`, or the base model, `games` in `base@games`; empty without an `@`."""
         return self.address.partition("@")[2]
 
     @property
     def device(self) -> str:
-        """The kind of device that the stage is pinned to."""
+        """The kind of device that the stage is pinned to, one of `flows.hardware.KINDS`."""
         return str((self.stage.meta or {}).get("device", "cpu"))
 
     @property
     def timeout_seconds(self) -> float:
-        """How long the stage may take."""
-        return 60 * float((self.stage.meta or {}).get("timeout_minutes", MINUTES_WITHOUT_A_WORD))
+        """How long the stage may take, in seconds."""
+        return 60 * float((self.stage.meta or {}).get("timeout_minutes", DEFAULT_TIMEOUT_MINUTES))
 
     @property
     def outs(self) -> list[str]:
-        """The cached outs: what later stages may read."""
+        """Paths of the cached outputs, which later stages may read."""
         return [out.def_path for out in self.stage.outs if out.use_cache]
 
     @property
     def plots(self) -> list[str]:
-        """The files of curves that the stage promises, in whatever format."""
+        """Paths of the curve files that the stage declares, JSON and JSON lines alike."""
         return [out.def_path for out in self.stage.outs if Path(out.def_path).parent.name == "plots"]
 
     @property
@@ -87,7 +87,7 @@ class Declared:
         """Hashes of the dependencies as they are now.
 
         Raises:
-            CastawayError: if a dependency does not exist.
+            CastawayError: a dependency does not exist.
         """
         from dvc.dependency.base import DependencyDoesNotExistError
         from dvc.stage.serialize import to_single_stage_lockfile
@@ -97,7 +97,7 @@ class Declared:
                 dependency.save()
             except DependencyDoesNotExistError:
                 missing, command = dependency.def_path, f"dvc repro {self.address}"
-                raise CastawayError(f"{self.address} needs {missing}, which is not there; run `{command}`") from None
+                raise CastawayError(f"{self.address} needs {missing}, which does not exist; run `{command}`") from None
         entry = to_single_stage_lockfile(self.stage)
         return Inputs(
             stage_key=stage_key(entry),
@@ -108,15 +108,15 @@ class Declared:
         )
 
     def output_hashes(self) -> dict[str, str]:
-        """Path to md5 of the cached outs as they are now; DVC remembers them, so it need not hash them again."""
+        """Path to md5 of the cached outputs as they are now. DVC stores the hashes and reuses them afterwards."""
         return {out.def_path: str(out.get_hash().value) for out in self.stage.outs if out.use_cache and out.exists}
 
 
 def load(root: Path, address: str) -> Declared:
-    """The stage of that name.
+    """The stage `address` of the repository at `root`.
 
     Raises:
-        CastawayError: if `dvc.yaml` has no such stage, or is broken.
+        CastawayError: `dvc.yaml` has no such stage, or cannot be read.
     """
     from dvc.exceptions import DvcException
     from dvc.repo import Repo
@@ -135,12 +135,13 @@ def load(root: Path, address: str) -> Declared:
 
 
 def stage_key(entry: Mapping[str, Any]) -> str:
-    """The key of a stage's entry in `dvc.lock`: its command and inputs by content, and its outs by name."""
-    made = {**entry, "outs": [out["path"] for out in entry.get("outs", [])]}
-    return hashlib.sha256(json.dumps(_without_sizes(made), sort_keys=True).encode()).hexdigest()
+    """The stage key of an entry in `dvc.lock`: SHA-256 over its command, its inputs by content, its outputs by name."""
+    identity = {**entry, "outs": [out["path"] for out in entry.get("outs", [])]}
+    return hashlib.sha256(json.dumps(_without_sizes(identity), sort_keys=True).encode()).hexdigest()
 
 
 def _without_sizes(value: Any) -> Any:
+    """The value without sizes and file counts: the md5 already says what the content is."""
     if isinstance(value, list):
         return [_without_sizes(item) for item in value]
     if isinstance(value, Mapping):
@@ -149,7 +150,7 @@ def _without_sizes(value: Any) -> Any:
 
 
 def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """`{"lora": {"rank": 8}}` becomes `{"lora.rank": 8}`."""
+    """Nested mappings as one mapping with dotted keys: `{"lora": {"rank": 8}}` becomes `{"lora.rank": 8}`."""
     flat: dict[str, Any] = {}
     for key, value in values.items():
         name = f"{prefix}.{key}" if prefix else str(key)

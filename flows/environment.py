@@ -1,6 +1,6 @@
-"""The environment of every process that Castaway starts: quiet, offline where it can be, and reproducible.
+"""Environment variables of every Castaway process: no telemetry, offline where possible, reproducible results.
 
-Must be applied before torch, transformers, DVC, MLflow or Prefect is imported: each reads its variables once.
+They must be set before torch, transformers, DVC, MLflow or Prefect is imported: each reads its variables only once.
 """
 
 from __future__ import annotations
@@ -24,37 +24,44 @@ SILENT = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "VLLM_NO_USAGE_STATS": "1",
 }
-"""Nothing is told to anybody."""
+"""Variables that switch off the telemetry of the tools."""
 
 STEADY = {
     "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
     "TOKENIZERS_PARALLELISM": "false",
-    # Or each library takes the widest instructions that the processor has, and rounds accordingly.
+    # Without these, each library uses the widest instructions of the processor, and results differ in rounding.
     "ATEN_CPU_CAPABILITY": "avx2",
     "MKL_ENABLE_INSTRUCTIONS": "AVX2",
     "ONEDNN_MAX_CPU_ISA": "AVX2",
     "OPENBLAS_CORETYPE": "Haswell",
 }
-"""Defaults of ours that a user's own value overrides."""
+"""Variables for reproducible results; a value that the user has set takes precedence."""
 
 ASLEEP = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0"}
 AWAKE = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "100000"}
-"""How OpenMP's threads wait for one another, between passes that take less time than waking up does: awake they save a
-third of a training's time where each has a core of its own, and cost ten times of it where they share one."""
+"""How OpenMP threads wait for each other between parallel sections: asleep, or spinning for a while.
+
+A section takes less time than waking a thread. Spinning saves a third of a training's time where each thread has a core
+of its own, and makes it ten times as long where threads share a core."""
 WATCHED_SECONDS = 0.5
+"""How long the idle cores are measured, in seconds."""
 
 FROM_THE_START = {
     "PYTHONHASHSEED": "0",
-    # The C library would hand every large tensor back to the kernel and ask for it again: a third of a training.
+    # By default, malloc returns every large tensor to the kernel and requests it again: a third of a training's time.
     "MALLOC_MMAP_THRESHOLD_": "1073741824",
     "MALLOC_TRIM_THRESHOLD_": "8589934592",
     "MALLOC_TOP_PAD_": "67108864",
 }
-"""What a process reads as it starts: the order of sets must not vary, and memory is kept."""
+"""Variables that a process reads only at its start: a fixed order of sets, and freed memory that is kept for reuse."""
 
 
 def find_root() -> Path:
-    """The folder of the `dvc.yaml` that governs the current directory."""
+    """The nearest folder with a `dvc.yaml`, from the current directory upwards.
+
+    Raises:
+        CastawayError: there is none.
+    """
     here = Path.cwd()
     for folder in (here, *here.parents):
         if (folder / "dvc.yaml").is_file():
@@ -63,14 +70,14 @@ def find_root() -> Path:
 
 
 def silence(root: Path) -> None:
-    """Switch telemetry off, and keep the tools' own files inside the repository."""
+    """Switch telemetry off, and keep the files of Prefect and MLflow inside the repository."""
     os.environ.update(SILENT)
     os.environ.setdefault("PREFECT_HOME", str(main_root(root) / ".prefect"))
     os.environ.setdefault("MLFLOW_TRACKING_URI", f"sqlite:///{main_root(root) / 'mlflow.db'}")
 
 
 def settle(params: Params) -> None:
-    """Make a stage reproducible, and keep it off the network where the model is made here."""
+    """Set the variables for reproducible results; offline too, if the base model is trained here."""
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = str(params.threads)
     for name, value in {**STEADY, **waiting(params)}.items():
@@ -81,7 +88,10 @@ def settle(params: Params) -> None:
 
 
 def waiting(params: Params) -> dict[str, str]:
-    """Awake if for each of several threads a core is idle now, as it is not where another training runs."""
+    """How OpenMP threads should wait: spinning only if there is an idle core for every thread of every process.
+
+    Where another training runs, the cores are not idle, so both trainings sleep instead of slowing each other down.
+    """
     if params.threads == 1:
         return ASLEEP
     wanted = params.threads * max(params.for_run(run).ppo.processes for run in params.tasks)
@@ -89,19 +99,19 @@ def waiting(params: Params) -> dict[str, str]:
 
 
 def idle_cores() -> float:
-    """How many cores do nothing right now, all others' processes and virtual machines considered."""
+    """How many cores are idle, averaged over `WATCHED_SECONDS`; other processes and virtual machines count as load."""
     before, began = psutil.cpu_times().idle, monotonic()
     sleep(WATCHED_SECONDS)
     return float(psutil.cpu_times().idle - before) / (monotonic() - began)
 
 
 def start_afresh() -> None:
-    """Start this process again if it was not started with the variables that have to be there from the start."""
+    """Replace this process by a new one with the variables of `FROM_THE_START`, if it lacks them."""
     if any(os.environ.get(name) != value for name, value in FROM_THE_START.items()):
         os.environ.update(FROM_THE_START)
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
 def main_root(root: Path) -> Path:
-    """The repository that remembers: `dvc exp run --temp` works in a copy, and reports to the original."""
+    """The original repository: `dvc exp run --temp` works in a copy, which reports to the original."""
     return Path(os.environ.get("DVC_ROOT", root))

@@ -1,7 +1,7 @@
-"""Which kind of device this host has, and whether it is the one that a stage is pinned to (`meta.device` in dvc.yaml).
+"""Detects the kind of GPU of this host, and checks it against the device of a stage (`meta.device` in dvc.yaml).
 
-AMD's GPUs call themselves "cuda" in torch and their marketing name is not reliable (it can be "AMD Radeon Graphics"),
-so a MI300X is known by the ROCm build of torch, the architecture and the number of compute units.
+In torch, AMD's GPUs are called "cuda" too, and their product name is not reliable (it can be "AMD Radeon Graphics"). So
+an MI300X is recognised by the ROCm build of torch, its architecture and its number of compute units.
 """
 
 from __future__ import annotations
@@ -12,24 +12,25 @@ from typing import Any
 from castaway.errors import CastawayError
 
 KINDS = ("cpu", "cuda", "mi300x")
-"""What a stage can be pinned to."""
+"""The kinds of device that a stage can be pinned to."""
 
 GIBIBYTE = 1024**3
 MI300X_COMPUTE_UNITS = (304, 152, 76, 38)
-"""A whole MI300X, and what is left of it in its partition modes (DPX, QPX, CPX)."""
+"""Compute units of a whole MI300X, and of one partition in the modes DPX, QPX and CPX."""
 MI300X_MEMORY = 200 * GIBIBYTE
-"""A MI300X has 192 GiB; an MI325X is the same chip with 256."""
+"""Upper bound of an MI300X's memory, in bytes: it has 192 GiB, and an MI325X is the same chip with 256 GiB."""
 
 
 @dataclass(frozen=True)
 class Device:
-    """One device, as it describes itself."""
+    """One device, as its driver describes it."""
 
     kind: str
-    """One of `KINDS`, or what it is instead: `mi325x`, `gfx942` (another of that family), `rocm`."""
+    """One of `KINDS`, or another kind: `mi325x`, `gfx942` (another GPU of that architecture), `rocm` (any other)."""
     name: str
     architecture: str = ""
     memory: int = 0
+    """In bytes."""
     compute_units: int = 0
 
     def __str__(self) -> str:
@@ -38,7 +39,7 @@ class Device:
         return f"{self.name} ({self.kind}, {self.architecture}, {self.memory / GIBIBYTE:.0f} GiB)"
 
     def facts(self) -> dict[str, str]:
-        """What a run remembers of the device that it ran on."""
+        """The device as tags of an MLflow run."""
         return {
             "device.kind": self.kind,
             "device.name": self.name,
@@ -76,7 +77,7 @@ def _amd_kind(architecture: str, units: int, memory: int) -> str:
 
 
 def visible_devices() -> list[Device]:
-    """The GPUs that torch sees, in the order of their indices."""
+    """The GPUs that torch can use, in the order of their indices."""
     import torch
 
     if not torch.cuda.is_available():
@@ -89,7 +90,7 @@ def require(kind: str, stage: str) -> Device:
     """The device that `stage` will run on.
 
     Raises:
-        CastawayError: if this host has no device of the `kind` that the stage is pinned to.
+        CastawayError: the first GPU of this host is not of the `kind` that the stage is pinned to.
     """
     if kind == "cpu":
         return CPU
@@ -97,7 +98,11 @@ def require(kind: str, stage: str) -> Device:
 
 
 def choose(kind: str, stage: str, devices: list[Device]) -> Device:
-    """The first of `devices`, which is the one that torch uses, if it is of that `kind`."""
+    """The first of `devices`, which is the one that torch uses, if it is of that `kind`.
+
+    Raises:
+        CastawayError: there is none, or it is of another kind, or `kind` is unknown.
+    """
     if kind not in KINDS:
         raise CastawayError(f"dvc.yaml pins {stage} to {kind!r}, expected one of {', '.join(KINDS)}")
     if devices and devices[0].kind == kind:

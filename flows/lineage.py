@@ -1,11 +1,11 @@
-"""Which runs made an artifact: from what is in `data/` back to the base model.
+"""Shows which MLflow runs made an artifact in `data/`, back to the base model.
 
-    python -m flows lineage marooned            the ancestry of everything that nothing else needs
-    python -m flows lineage marooned/ppo        the ancestry of one artifact
-    python -m flows lineage sync                tag each run with the hashes of what it made
+    python -m flows lineage marooned            ancestry of the run's final artifacts, which no other stage reads
+    python -m flows lineage marooned/ppo        ancestry of one artifact
+    python -m flows lineage sync                tag each MLflow run with the hashes of its outputs
 
-It needs only what is in git: `dvc.lock` says what was made from what, and the run records say by which run. The sync
-repairs MLflow after work on another machine, or for runs of a time when MLflow could not be reached.
+Only files in git are needed: `dvc.lock` says which inputs an artifact was made from, and the run records say by which
+MLflow run. `sync` adds missing tags, for example of a run that could not reach MLflow.
 """
 
 from __future__ import annotations
@@ -23,47 +23,51 @@ from flows import environment, records
 from flows.declared import stage_key
 
 WIDTH = 240
-"""Hashes are to be copied: a line may be longer than the screen, but is never cut."""
+"""Characters of a line. It may be wider than the screen, but hashes are never cut and can be copied."""
 
 
 @dataclass(frozen=True)
 class Locked:
-    """A stage as `dvc.lock` knows it."""
+    """A stage as `dvc.lock` records it."""
 
     address: str
     entry: dict[str, Any]
     record: dict[str, Any]
-    """The record of the run that made it."""
+    """The record of the run that made it; empty if there is none."""
 
     @property
     def key(self) -> str:
-        """The stage key: the name of DVC's cache entry, and a tag of the run."""
+        """The stage key, which is also a tag of the MLflow run."""
         return stage_key(self.entry)
 
     @property
     def outs(self) -> dict[str, str]:
-        """Path to md5 of what the stage made; run records aside, which differ from run to run."""
+        """Path to md5 of the stage's outputs, without the run records, which differ from run to run."""
         pairs = {out["path"]: str(out.get("md5", "")) for out in self.entry.get("outs", [])}
         return {path: md5 for path, md5 in pairs.items() if Path(path).parent.name != "runs"}
 
     @property
     def artifact(self) -> str:
-        """The folder that the stage is named after."""
+        """Path of the stage's main output, the folder with its name."""
         name, _, task = self.address.partition("@")
         return f"data/{task}/{name}" if task else f"data/{name}"
 
     @property
     def dependencies(self) -> list[str]:
-        """The data that the stage read."""
+        """Paths of the data that the stage read."""
         return [dep["path"] for dep in self.entry.get("deps", []) if dep["path"].startswith("data/")]
 
 
 def main(targets: Sequence[str]) -> int:
-    """Print the ancestry of the target, or sync."""
+    """Print the ancestry of the target, or sync the tags.
+
+    Raises:
+        CastawayError: not exactly one target is given, or it is not in `dvc.lock`.
+    """
     root = environment.find_root()
     stages = locked_stages(root)
     if len(targets) != 1:
-        raise CastawayError("lineage needs one target: a task, as in `marooned`, an artifact `marooned/ppo`, or `sync`")
+        raise CastawayError("lineage needs one target: a run, as in `marooned`, an artifact `marooned/ppo`, or `sync`")
     if targets[0] == "sync":
         environment.silence(root)
         return sync(stages)
@@ -75,7 +79,11 @@ def main(targets: Sequence[str]) -> int:
 
 
 def locked_stages(root: Path) -> dict[str, Locked]:
-    """Every stage of `dvc.lock` by its address."""
+    """Every stage of `dvc.lock`, by address.
+
+    Raises:
+        CastawayError: there is no `dvc.lock`, or it is not YAML.
+    """
     try:
         content = YAML(typ="safe", pure=True).load((root / "dvc.lock").read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -90,7 +98,11 @@ def locked_stages(root: Path) -> dict[str, Locked]:
 
 
 def wanted(stages: dict[str, Locked], target: str) -> list[str]:
-    """The stages that a target means: `marooned/ppo` one, `marooned` those of the task whose data nobody reads."""
+    """The addresses for a target: one for `marooned/ppo`; for `marooned`, the stages whose output no other reads.
+
+    Raises:
+        CastawayError: `dvc.lock` has no such stage or run.
+    """
     task, _, name = target.strip("/").removeprefix("data/").partition("/")
     address = f"{name}@{task}" if name else task
     if address in stages:
@@ -99,12 +111,12 @@ def wanted(stages: dict[str, Locked], target: str) -> list[str]:
     read = {path for stage in of_task for path in stage.dependencies}
     found = [stage.address for stage in of_task if stage.artifact not in read] if not name else []
     if not found:
-        raise CastawayError(f"dvc.lock has nothing called {target}; it has {', '.join(sorted(stages))}")
+        raise CastawayError(f"dvc.lock has no stage or run {target}; it has {', '.join(sorted(stages))}")
     return found
 
 
 def tree(stages: dict[str, Locked], address: str) -> Any:
-    """The ancestry of a stage as a tree to print; what was shown already is only named again."""
+    """The ancestry of a stage as a `rich` tree. A stage that occurs again is named without its ancestors."""
     from rich.tree import Tree
 
     makers = {path: stage for stage in stages.values() for path in stage.outs}
@@ -124,7 +136,7 @@ def tree(stages: dict[str, Locked], address: str) -> Any:
 
 
 def label(stage: Locked, again: bool) -> str:
-    """One line on a stage: the artifact with its hash, the run, the commit that the code came from, and when."""
+    """One line about a stage: its artifact and hash, the MLflow run, the commit of the code, and the time."""
     if again:
         return f"[dim]{stage.artifact} (see above)[/dim]"
     record = stage.record
@@ -135,12 +147,12 @@ def label(stage: Locked, again: bool) -> str:
         commit = f"{revision[:10]}{'+dirty' if dirty else ''}"
         made = f"run {record.get('run_id') or 'none'}  commit {commit}  {record.get('began', '')}"
         if record.get("stage_key") != stage.key:
-            made += "  [yellow](the record is of other inputs)[/yellow]"
+            made += "  [yellow](the record is for other inputs)[/yellow]"
     return f"[bold]{stage.artifact}[/bold]  md5 {md5}  {made}"
 
 
 def sync(stages: dict[str, Locked]) -> int:
-    """Tag each producing run with `dvc.out.PATH = md5`, so that a run is found by what it made."""
+    """Tag each MLflow run with `dvc.out.PATH = md5`, so that it can be found by its outputs."""
     from mlflow.entities import RunTag
     from mlflow.exceptions import MlflowException
 
@@ -155,7 +167,7 @@ def sync(stages: dict[str, Locked]) -> int:
         try:
             mlflow.log_batch(run_id, tags=[RunTag(f"dvc.out.{path}", md5) for path, md5 in stage.outs.items()])
             tagged += 1
-        except MlflowException:  # made on another machine
+        except MlflowException:  # the run was made on another machine, whose MLflow store this is not
             unknown.append(stage.address)
     print(f"tagged {tagged} runs" + (f"; no run here for {', '.join(unknown)}" if unknown else ""))
     return 0

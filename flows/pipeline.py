@@ -1,12 +1,12 @@
-"""The driver: walks DVC's graph and lets DVC decide, stage by stage, whether to run or to restore.
+"""The driver of the pipeline: goes through DVC's graph, and has DVC run or restore one stage after another.
 
-    python -m flows pipeline                      everything that params.yaml asks for
-    python -m flows pipeline ppo@marooned         that stage and what it needs
-    python -m flows pipeline --teacher WEIGHTS    with vLLM serving the teacher while a stage asks it
+    python -m flows pipeline                      every stage of every run in params.yaml
+    python -m flows pipeline ppo@marooned         one stage and the stages that it needs
+    python -m flows pipeline --teacher WEIGHTS    serve the teacher with vLLM for the stages that use it
 
-With PREFECT_API_URL it is a Prefect flow with one task a stage: independent stages run side by side, a GPU is held by
-one stage at a time, and every stage ends as "Ran" or "Cached". Without it, the same walk runs in this process, in
-order. Either way DVC is the only cache and MLflow gets one parent run.
+If PREFECT_API_URL is set, the pipeline is a Prefect flow with one task per stage: independent stages run in parallel,
+and each GPU is used by one stage at a time. Without it, the stages run in this process, one after another. In both
+cases DVC is the only cache, and MLflow gets one parent run.
 """
 
 from __future__ import annotations
@@ -31,11 +31,24 @@ from flows.teacher import serving_for, what_to_serve
 
 
 def main(targets: Sequence[str], *, force: bool, teacher: str | None = None) -> int:
-    """Build the targets, or everything; `teacher` names the weights to serve for the stages that ask it."""
+    """Build the targets.
+
+    Args:
+        targets: addresses of stages; none stands for all stages.
+        force: run every stage, even if nothing changed.
+        teacher: weights to serve for the stages that use the teacher; None to serve none.
+
+    Returns:
+        The exit status, 0.
+
+    Raises:
+        CastawayError: a stage failed, or the targets or files are invalid.
+    """
     root = environment.find_root()
     params = read_params(root / "params.yaml")
     environment.silence(root)
     if teacher:
+        # Only to fail at once, and not hours later at the first stage that uses the teacher.
         what_to_serve(root, teacher, params.teacher)
     steps = plan(root, targets)
     server = bool(os.environ.get("PREFECT_API_URL"))
@@ -58,7 +71,11 @@ def main(targets: Sequence[str], *, force: bool, teacher: str | None = None) -> 
 
 
 def plan(root: Path, targets: Sequence[str]) -> list[Step]:
-    """The stages that the targets need, in an order in which they can run."""
+    """The targets and all stages that they depend on, dependencies first.
+
+    Raises:
+        CastawayError: dvc.yaml is invalid, or has no such target.
+    """
     from dvc.exceptions import DvcException
     from dvc.repo import Repo
     from dvc.repo.reproduce import collect_stages, get_active_graph, plan_repro
@@ -71,25 +88,30 @@ def plan(root: Path, targets: Sequence[str]) -> list[Step]:
         raise CastawayError(f"dvc.yaml cannot be used: {' '.join(str(error).split())}") from None
     steps = []
     for stage in stages:
-        facts = declared.Declared(root, stage.addressing, stage)
+        one = declared.Declared(root, stage.addressing, stage)
+        # The edges of DVC's graph lead from a stage to those that it depends on.
         upstream = tuple(sorted(needed.addressing for needed in graph.successors(stage)))
-        steps.append(Step(facts.address, upstream, facts.device, facts.timeout_seconds, tuple(facts.outs)))
+        steps.append(Step(one.address, upstream, one.device, one.timeout_seconds, tuple(one.outs)))
     return steps
 
 
 def walk(steps: Sequence[Step], run: Callable[[Step, dict[str, str]], Outcome]) -> list[Outcome]:
-    """Run the steps one after the other; what needs a failed step is skipped."""
+    """Run the steps one after another; a step that depends on a failed one is skipped."""
     outcomes: dict[str, Outcome] = {}
     for step in steps:
-        lost = [name for name in step.upstream if outcomes[name].state in ("Failed", "Skipped")]
-        outcomes[step.address] = Outcome(step, "Skipped", message=f"needs {lost[0]}") if lost else run(step, {})
+        missing = [name for name in step.upstream if outcomes[name].state in ("Failed", "Skipped")]
+        outcomes[step.address] = Outcome(step, "Skipped", message=f"needs {missing[0]}") if missing else run(step, {})
     return list(outcomes.values())
 
 
 def walk_with_prefect(
     steps: Sequence[Step], run: Callable[[Step, dict[str, str]], Outcome], params: Params
 ) -> list[Outcome]:
-    """The same walk as a Prefect flow, with a task for each step and a slot for each GPU."""
+    """Run the steps as a Prefect flow, with one task for each step and one slot for each GPU.
+
+    Raises:
+        CastawayError: the Prefect server does not answer.
+    """
     from flows.server import require_server
 
     require_server()
@@ -121,8 +143,9 @@ def walk_with_prefect(
             futures[step.address] = as_task.submit(step.address, index, wait_for=needed)
         for future in futures.values():
             future.wait()
+        # Prefect does not start a task whose upstream task failed, so it leaves no outcome.
         for step in steps:
-            outcomes.setdefault(step.address, Outcome(step, "Skipped", message="something that it needs failed"))
+            outcomes.setdefault(step.address, Outcome(step, "Skipped", message="a stage that it needs failed"))
         report.show_in_prefect([outcomes[step.address] for step in steps])
         failed = [outcome.message for outcome in outcomes.values() if outcome.state == "Failed"]
         return Failed(message="; ".join(failed)) if failed else Completed(message=f"{len(steps)} stages are built")
@@ -135,22 +158,30 @@ def walk_with_prefect(
 
 
 def side_by_side(steps: Sequence[Step], params: Params) -> int:
-    """How many stages may run at once: the slots order those on GPUs, the cores bound those on the CPU."""
+    """How many stages may run in parallel: as many as the cores allow, or any number if slots limit them on GPUs."""
     if any(step.device != "cpu" for step in steps):
         return len(steps)
     return max(1, (os.cpu_count() or 1) // params.threads)
 
 
 def gpu_index(address: str, tasks: Sequence[str], devices: int) -> int:
-    """The GPU of a stage: the stages of one task follow one another, so each task keeps to one GPU."""
+    """Index of a stage's GPU: one GPU per run, since the stages of a run mostly depend on each other."""
     task = address.partition("@")[2]
     return list(tasks).index(task) % devices if task in tasks else 0
 
 
 def run_step(root: Path, step: Step, variables: dict[str, str], *, force: bool = False) -> Outcome:
-    """Let DVC reproduce one stage; the stage itself leaves a receipt if it was run to its end."""
+    """Have DVC reproduce one stage, and report whether it ran, was cached or failed.
+
+    Args:
+        root: the root of the repository.
+        step: the stage.
+        variables: additional environment variables of the stage.
+        force: run it even if nothing changed.
+    """
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="castaway-") as folder:
+        # DVC's exit status does not say whether the stage ran; the stage writes this file when it has finished.
         receipt = Path(folder) / "receipt.json"
         arguments = ["repro", "--single-item", *(["--force"] if force else []), step.address]
         try:
@@ -160,17 +191,24 @@ def run_step(root: Path, step: Step, variables: dict[str, str], *, force: bool =
             return Outcome(step, "Failed", time.monotonic() - began, f"{step.address} was stopped after {minutes}")
         ran = receipt.exists()
         if status != 0 and not (ran and rescue(root, step, records.read_json(receipt))):
-            message = f"{step.address} failed with exit status {status}, the lines above say why"
+            message = f"{step.address} failed with exit status {status}; see the messages above"
             return Outcome(step, "Failed", time.monotonic() - began, message)
     made = records.record_of(root, step.outs[0]) if step.outs else {}
     return Outcome(step, "Ran" if ran else "Cached", time.monotonic() - began, record=made)
 
 
 def rescue(root: Path, step: Step, ran: dict[str, Any]) -> bool:
-    """Save a stage that was run to its end but not recorded, because DVC could not take its lock back in time.
+    """Commit a stage that finished although DVC failed, because it could not take its lock again in time.
 
-    Without this, the next `dvc repro` would delete what the stage made and run it again. It is only done if the inputs
-    are still those that the stage read.
+    Without this, the next `dvc repro` would delete the outputs and run the stage again.
+
+    Args:
+        root: the root of the repository.
+        step: the stage.
+        ran: the record that the stage left as its receipt.
+
+    Returns:
+        Whether the stage was committed. It is not if its inputs have changed since it read them.
     """
     if declared.load(root, step.address).inputs.stage_key != ran.get("stage_key"):
         return False
@@ -178,9 +216,9 @@ def rescue(root: Path, step: Step, ran: dict[str, Any]) -> bool:
 
 
 def dvc(root: Path, arguments: Sequence[str], variables: dict[str, str]) -> Group:
-    """Start DVC, with the `python` of its stages being this one.
+    """Start DVC so that the `python` in its commands is the one that runs now.
 
-    It waits for its lock however long it takes: DVC's own patience is 3 seconds, less than another stage needs to hash.
+    `--wait-for-lock` has no time limit. By default DVC waits 3 seconds, less than another stage may need for hashing.
     """
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     command = [sys.executable, "-m", "dvc", "--wait-for-lock", *arguments]

@@ -1,8 +1,8 @@
-"""Where the code of a task is: inside this repository, or in a package from outside that is installed beside it.
+"""Finds the code of a task: in this repository, or in a plug-in, which is another installed package.
 
-DVC watches files by their paths, and where a package is installed differs from machine to machine. So a package from
-outside gets a link in `.plugins/`, which git ignores, and dvc.yaml names the link: a changed line in the package makes
-the stages of its own runs stale, wherever it is installed.
+DVC tracks files by path, and the path of an installed package differs between machines. So each plug-in gets a symbolic
+link in `.plugins/`, which git ignores, and dvc.yaml lists the link. A change in the plug-in then makes the stages of
+its runs out of date, wherever it is installed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from castaway.errors import CastawayError
 from castaway.tasks.registry import entry_point
 
 FOLDER = Path(".plugins")
+"""Holds the links to the plug-ins."""
 SHIPPED = Path("castaway/envs")
+"""Holds the tasks of this repository."""
 
 
 @dataclass(frozen=True)
@@ -27,16 +29,17 @@ class TaskCode:
 
     task: str
     distribution: str
-    """The installed package that offers it."""
+    """The installed package that provides the task."""
     version: str
+    """The version of that package."""
     path: Path
-    """From the root of the repository, as dvc.yaml names it: a folder, or a single module."""
+    """Relative to the root of the repository, as in dvc.yaml: a folder, or a single module."""
     target: Path | None
-    """What the link leads to; None for a task of this repository."""
+    """The target of a plug-in's link; None for a task of this repository."""
 
 
 def task_code(task: str) -> TaskCode:
-    """Where the code of an installed task is.
+    """The location and package of an installed task.
 
     Raises:
         CastawayError: there is no such task, or its package cannot be found.
@@ -54,7 +57,11 @@ def task_code(task: str) -> TaskCode:
 
 
 def _place(point: EntryPoint, package: str) -> Path:
-    """The folder of a package, or the file of a module that is alone."""
+    """The folder of a package, or the file of a single module, with symbolic links resolved.
+
+    Raises:
+        CastawayError: it cannot be found.
+    """
     try:
         spec = find_spec(package)
     except (ImportError, ValueError):
@@ -66,16 +73,16 @@ def _place(point: EntryPoint, package: str) -> Path:
 
 
 def tasks_in_use(params: Params) -> list[str]:
-    """The tasks of all runs, and those that base models read."""
+    """Names of the tasks of all runs and of those whose text base models are trained on, sorted."""
     read = [task for base in params.bases.values() for task in base.text]
     return sorted({*(run.task for run in params.tasks.values()), *read})
 
 
 def link(root: Path, tasks: Iterable[str]) -> None:
-    """Make the links of the tasks from outside, or mend them.
+    """Create or correct the links to plug-ins among `tasks`.
 
     Raises:
-        CastawayError: something else stands where a link has to be.
+        CastawayError: a file or folder is where a link must be.
     """
     for task in tasks:
         code = task_code(task)
@@ -85,17 +92,17 @@ def link(root: Path, tasks: Iterable[str]) -> None:
         if place.is_symlink() and place.resolve() == code.target:
             continue
         if place.exists() and not place.is_symlink():
-            raise CastawayError(f"{code.path} is no link, expected one to the package of the task {task}; remove it")
+            raise CastawayError(f"{code.path} is not a link, expected one to the package of the task {task}; remove it")
         place.parent.mkdir(exist_ok=True)
         place.unlink(missing_ok=True)
         place.symlink_to(code.target)
 
 
 def code_of_base(tasks: Iterable[str]) -> Path:
-    """One path that holds the code of all tasks whose text a base model reads.
+    """The one path that dvc.yaml lists for all tasks whose text a base model is trained on.
 
     Raises:
-        CastawayError: there is none, for links are watched one by one.
+        CastawayError: no single path covers them, because plug-ins have one link each.
     """
     paths = sorted({task_code(task).path for task in tasks})
     if len(paths) == 1:
@@ -103,6 +110,6 @@ def code_of_base(tasks: Iterable[str]) -> Path:
     if all(SHIPPED in path.parents for path in paths):
         return SHIPPED
     raise CastawayError(
-        f"a base model reads text of {', '.join(map(str, paths))}, expected tasks of this repository, or a single one "
-        "from outside; give the task from outside a base model of its own"
+        f"a base model reads text of {', '.join(map(str, paths))}, expected tasks of this repository or one plug-in; "
+        "give each plug-in a base model of its own"
     )

@@ -1,7 +1,7 @@
-"""Runs a command in a process group of its own, so that it can be stopped with everything that it started.
+"""Runs a command in its own process group, so that it can be stopped together with all its child processes.
 
-A stage is DVC, a shell, Python and perhaps workers. Prefect's own timeouts end none of them (a thread cannot be
-killed), and ending only the first would leave a training running that nobody waits for.
+A stage consists of DVC, a shell, Python and sometimes workers. Prefect's timeouts stop none of them, because a thread
+cannot be killed; and stopping only the first process would leave the training running.
 """
 
 from __future__ import annotations
@@ -16,25 +16,32 @@ from pathlib import Path
 from types import FrameType
 
 GRACE = 10.0
-"""Seconds between the request to stop and the end."""
+"""Time between SIGINT and SIGKILL, in seconds."""
 
 _running: set[Group] = set()
+"""Groups that `interruptible` has to stop."""
 
 
 class Group:
-    """A command and all its descendants."""
+    """A command and its child processes."""
 
     def __init__(self, command: Sequence[str], folder: Path, variables: Mapping[str, str]) -> None:
-        """Start the command; it writes to our own output, so progress bars are seen as they are."""
+        """Start the command in `folder`, with additional environment `variables`.
+
+        It inherits standard output and error, so that progress bars appear unchanged.
+        """
         environment = {**os.environ, **variables}
         self.process = subprocess.Popen(command, cwd=folder, env=environment, start_new_session=True)
         _running.add(self)
 
     def wait(self, timeout: float) -> int:
-        """The exit status.
+        """Wait for the command to end, and return its exit status.
+
+        Args:
+            timeout: in seconds.
 
         Raises:
-            TimeoutError: if the command took longer, after it was stopped.
+            TimeoutError: the command took longer; it has been stopped.
         """
         try:
             return self.process.wait(timeout)
@@ -48,11 +55,12 @@ class Group:
             raise
         finally:
             if self.process.poll() is not None:
-                self._signal(signal.SIGKILL)  # whoever outlived the command
+                self._signal(signal.SIGKILL)  # child processes that are still running
                 _running.discard(self)
 
     def stop(self) -> None:
-        """Interrupt the whole group, as Ctrl-C in a terminal does: DVC then waits for its stage and frees its locks."""
+        """Send SIGINT to the whole group, and SIGKILL after `GRACE` seconds; returns at once."""
+        # As Ctrl-C in a terminal does: DVC then waits for its stage and releases its locks.
         self._signal(signal.SIGINT)
         killer = threading.Timer(GRACE, self._signal, [signal.SIGKILL])
         killer.daemon = True
@@ -67,7 +75,7 @@ class Group:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """While this lasts, Ctrl-C and SIGTERM stop every running group, whichever thread waits for it."""
+    """Context in which Ctrl-C and SIGTERM stop every running group, whichever thread waits for it."""
 
     def stop_all(number: int, frame: FrameType | None) -> None:
         for group in tuple(_running):

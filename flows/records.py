@@ -1,8 +1,8 @@
-"""What a stage leaves beside its out: metrics, curves, and the record of the run that made it.
+"""Reads and writes the small files of a stage: its metrics, its curves, and the record of the run that made it.
 
-data/TASK/metrics/STAGE.json   the numbers, with sorted keys: no time and no run id, so equal runs give equal bytes
-data/TASK/plots/STAGE.jsonl    the curves, one line a step; STAGE.json is the same as a list, for `dvc plots`
-data/TASK/runs/STAGE.json      which run, from which inputs, when; comes back with a restore from the cache
+data/RUN/metrics/STAGE.json   metrics, with sorted keys; no time and no run id, so equal results give equal bytes
+data/RUN/plots/STAGE.jsonl    curves, one line per step; STAGE.json holds the same as a list, for `dvc plots`
+data/RUN/runs/STAGE.json      the run record: MLflow run, inputs and time; DVC restores it together with the output
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from castaway.errors import CastawayError
 
 
 def folder(root: Path, task: str) -> Path:
-    """Where the small files of a task, or of a base model, are; those of a stage of neither are one level up."""
+    """The folder of the small files of a run or base model; `data` itself for a stage that belongs to neither."""
     return root / "data" / task if task else root / "data"
 
 
 def metrics_path(root: Path, task: str, stage: str) -> Path:
-    """The stage's numbers."""
+    """Path of the stage's metrics."""
     return folder(root, task) / "metrics" / f"{stage}.json"
 
 
 def record_path(root: Path, task: str, stage: str) -> Path:
-    """The record of the run that made the stage's out."""
+    """Path of the stage's run record."""
     return folder(root, task) / "runs" / f"{stage}.json"
 
 
 def record_of(root: Path, out: str) -> dict[str, Any]:
-    """The record of the run that made the out `data/TASK/STAGE`; empty where there is none."""
+    """The record of the run that made the output `data/RUN/STAGE`; empty if there is none."""
     path = root / out
     return read_json(path.parent / "runs" / f"{path.name}.json")
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object, or an empty one where the file is missing or broken: records inform, they decide nothing."""
+    """The JSON object in a file; empty if the file is missing or invalid, since records only inform."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -47,23 +47,27 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write with sorted keys; a number that JSON does not know stops the stage, for no later step could compare it."""
+    """Write a JSON file with sorted keys.
+
+    Raises:
+        CastawayError: a value is not JSON. NaN and infinity are not: DVC and later comparisons cannot read them.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         text = json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise CastawayError(f"{path.name}: the stage returned what JSON cannot hold: {error}") from None
+        raise CastawayError(f"{path.name}: the stage returned a value that is not JSON: {error}") from None
     path.write_text(text + "\n", encoding="utf-8")
 
 
 class Curves:
-    """The points of a stage's curves, one row a step, kept on disk so that a resumed stage has its past too.
+    """The points of a stage's curves, one row per step, also kept in a journal on disk for a stage that resumes.
 
-    A stage that resumes from a checkpoint repeats some steps; what it logs again replaces what was logged before.
+    A stage that resumes from a checkpoint repeats some steps; new values of a step replace the old ones.
     """
 
     def __init__(self, journal: Path) -> None:
-        """Go on with the journal of an earlier, killed run of the same inputs, if there is one."""
+        """Load the journal of an earlier, killed run with the same inputs, if there is one."""
         self._rows: dict[int, dict[str, float]] = {}
         self._journal = journal
         journal.parent.mkdir(parents=True, exist_ok=True)
@@ -75,14 +79,14 @@ class Curves:
             self._rows.setdefault(row.pop("step"), {}).update(row)
 
     def add(self, step: int, values: Mapping[str, float]) -> None:
-        """One point of each curve in `values`; what is not finite is left out, for no plot can show it."""
+        """Add one point to each curve in `values`; NaN and infinity are left out, as no plot can show them."""
         finite = {name: float(value) for name, value in values.items() if math.isfinite(value)}
         self._rows.setdefault(int(step), {}).update(finite)
         with self._journal.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"step": int(step), **finite}) + "\n")
 
     def write(self, path: Path) -> None:
-        """The whole of the curves, one line a step; a `.json` file is a list of them, the only form that DVC draws."""
+        """Write all curves, one line per step; into a `.json` file as a list, the only form that DVC plots."""
         path.parent.mkdir(parents=True, exist_ok=True)
         lines = [json.dumps({"step": step, **dict(sorted(self._rows[step].items()))}) for step in sorted(self._rows)]
         text = "[\n" + ",\n".join(lines) + "\n]\n" if path.suffix == ".json" else "".join(f"{line}\n" for line in lines)

@@ -1,4 +1,4 @@
-"""What became of every stage in one walk of the pipeline: on the screen, in MLflow and in Prefect."""
+"""Reports the outcome of every stage in one execution of the pipeline: on the screen, in MLflow and in Prefect."""
 
 from __future__ import annotations
 
@@ -13,29 +13,31 @@ from flows import tracking
 
 @dataclass(frozen=True)
 class Step:
-    """One stage of the walk."""
+    """One stage to run."""
 
     address: str
     upstream: tuple[str, ...]
+    """Addresses of the stages that it depends on."""
     device: str
     timeout_seconds: float
     outs: tuple[str, ...]
+    """Paths of its cached outputs."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a step."""
+    """The outcome of a step."""
 
     step: Step
     state: str
-    """`Ran`, `Cached` (restored, or unchanged), `Failed` or `Skipped` (something that it needs failed)."""
+    """`Ran`, `Cached` (restored or unchanged), `Failed`, or `Skipped` (a stage that it needs failed)."""
     seconds: float = 0.0
     message: str = ""
     record: dict[str, Any] = field(default_factory=dict)
-    """The record of the run that made the stage's out, whenever that was."""
+    """The record of the run that made the stage's output, now or earlier."""
 
     def row(self) -> dict[str, str]:
-        """The outcome as a line of a table."""
+        """The outcome as a row of the table, by column."""
         return {
             "stage": self.step.address,
             "state": self.state,
@@ -46,10 +48,10 @@ class Outcome:
 
 
 class Parent:
-    """The MLflow run of one walk, whose children are the runs of the stages that ran in it."""
+    """The MLflow run of one execution of the pipeline; the runs of its stages are its children."""
 
     def __init__(self, root: Path, targets: Sequence[str]) -> None:
-        """Nothing is opened before the `with`."""
+        """Prepare the run; `with` opens it."""
         self._root = root
         self._targets = targets
         self._mlflow: Any = None
@@ -58,7 +60,7 @@ class Parent:
 
     @property
     def variables(self) -> dict[str, str]:
-        """What tells a stage whose child its run is."""
+        """Environment variables that make the run of a stage a child of this one."""
         return {tracking.PARENT: self._run_id} if self._run_id else {}
 
     def __enter__(self) -> Parent:
@@ -72,7 +74,7 @@ class Parent:
             self._attempt("close the run", lambda: self._mlflow.set_terminated(self._run_id, self._status))
 
     def finish(self, outcomes: Sequence[Outcome]) -> None:
-        """Keep the table of the stages, and the runs that made what they hold now."""
+        """Save the table of the stages, with the runs that made their outputs."""
         if any(outcome.state == "Failed" for outcome in outcomes):
             self._status = "FAILED"
         rows = [outcome.row() for outcome in outcomes]
@@ -89,7 +91,7 @@ class Parent:
     def _attempt(self, what: str, action: Callable[[], None]) -> None:
         try:
             action()
-        except Exception as error:  # a walk without a diary is still a walk
+        except Exception as error:  # a failure of MLflow must not stop the pipeline
             print(f"warning: MLflow could not {what}, going on without it: {error}"[:300], file=sys.stderr)
 
 
@@ -106,7 +108,7 @@ def show(outcomes: Sequence[Outcome]) -> None:
 
 
 def show_in_prefect(outcomes: Sequence[Outcome]) -> None:
-    """Keep the table as an artifact of the Prefect flow that is running."""
+    """Save the table as an artifact of the current Prefect flow."""
     from prefect.artifacts import create_table_artifact
 
     create_table_artifact(table=[outcome.row() for outcome in outcomes], key="stages")

@@ -1,7 +1,7 @@
-"""What one stage may read: the parameters and the folders that dvc.yaml says it depends on, and no others.
+"""Restricts a stage to the parameters and folders that dvc.yaml lists as its dependencies.
 
-A stage that read anything else would keep a stale result when that changes. Here it cannot, and the error says which
-line dvc.yaml lacks.
+If a stage read anything else, DVC would keep its old result after a change there. Here such access is an error, which
+says what dvc.yaml lacks.
 """
 
 from __future__ import annotations
@@ -23,13 +23,17 @@ class UndeclaredError(CastawayError, AttributeError):
 
 @dataclass(frozen=True)
 class RestrictedContext(Context):
-    """A context that opens only the folders that the stage depends on, and its own."""
+    """A context that gives only the stage's own folder and those that it depends on."""
 
     readable: frozenset[str]
     """Paths of the dependencies, as dvc.yaml lists them."""
 
     def folder(self, stage: str) -> Path:
-        """The folder of `stage`, if it is a dependency."""
+        """The folder of `stage`.
+
+        Raises:
+            UndeclaredError: dvc.yaml does not list it as a dependency.
+        """
         path = super().folder(stage)
         name = path.relative_to(self.root).as_posix()
         if stage != self.stage and name not in self.readable:
@@ -38,25 +42,38 @@ class RestrictedContext(Context):
 
 
 class View:
-    """The part of a section, or of a mapping of sections, that a stage depends on; reading the rest is an error.
+    """The part of a section, or of a mapping of sections, that a stage depends on; reading another key is an error.
 
-    What is depended on as a whole is the section itself. A view can be pickled: several processes may train together.
+    A section that the stage depends on as a whole is not wrapped. A view can be pickled, since PPO sends its parameters
+    to other processes.
     """
 
     def __init__(self, address: str, place: str, values: Mapping[str, Any]) -> None:
-        """The stage's address, where the section stands in params.yaml, and what of it may be read."""
+        """Make the view.
+
+        Args:
+            address: of the stage, for error messages.
+            place: dotted key of the section in params.yaml; empty for the whole file.
+            values: the keys that may be read.
+        """
+        # Directly into __dict__, because __setattr__ refuses; a key found there never reaches __getattr__.
         self.__dict__.update(values)
         self.__dict__["_address"], self.__dict__["_place"] = address, place
 
     def __getattr__(self, name: str) -> Any:
-        """What is not here."""
+        """Called for names that are not in the view.
+
+        Raises:
+            UndeclaredError: always, except for private names.
+        """
+        # pickle and copy look up private names before __dict__ is filled; `self._place` would then recurse for ever.
         if name.startswith("_"):
             raise AttributeError(name)
         place = f"{self._place}.{name}" if self._place else name
         raise UndeclaredError(f"{self._address} reads {place}, which dvc.yaml does not list in its `params`")
 
     def __getitem__(self, name: str) -> Any:
-        """A section by name, where the view is of a mapping."""
+        """A section by name, if the view is of a mapping."""
         return getattr(self, name)
 
     def __contains__(self, name: str) -> bool:
@@ -66,17 +83,17 @@ class View:
         raise AttributeError(f"{name} cannot be set: parameters do not change while a stage runs")
 
     def __iter__(self) -> Iterator[str]:
-        """The names of what may be read."""
+        """The names that may be read."""
         return (name for name in self.__dict__ if not name.startswith("_"))
 
 
 def restrict(params: Params, declared: Collection[str], address: str) -> Params:
-    """The parameters with nothing but the `declared` keys, dotted as in dvc.yaml: `seed`, `ppo`, `base.model`."""
+    """A view of the parameters with only the `declared` keys, dotted as in dvc.yaml: `seed`, `ppo`, `base.model`."""
     return cast(Params, _restricted(params, declared, address, ""))
 
 
 def restricted_values(params: Params) -> dict[str, Any]:
-    """What a stage may read, as plain mappings: sections by name, with the values that count for its run."""
+    """The readable parameters of a view as nested dictionaries, with the overrides of the run applied."""
     return {name: _values(getattr(params, name)) for name in cast(View, params)}
 
 

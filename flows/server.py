@@ -1,4 +1,4 @@
-"""The Prefect server that PREFECT_API_URL names: whether it is there at all."""
+"""Checks that the Prefect server in PREFECT_API_URL answers."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import urllib.request
 
 from castaway.errors import CastawayError
 
-PATIENCE = 5.0
-"""Seconds to wait for an answer; Prefect itself would try for minutes."""
+HEALTH_TIMEOUT = 5.0
+"""Timeout of the health check, in seconds. Prefect itself would try for minutes."""
 
 
 def require_server() -> str:
     """The address of the server.
 
     Raises:
-        CastawayError: if nobody answers there.
+        CastawayError: no server answers there.
     """
     address = os.environ["PREFECT_API_URL"].rstrip("/")
     try:
-        with urllib.request.urlopen(f"{address}/health", timeout=PATIENCE):
+        with urllib.request.urlopen(f"{address}/health", timeout=HEALTH_TIMEOUT):
             return address
     except (urllib.error.URLError, OSError, ValueError) as error:
         reason = getattr(error, "reason", error)

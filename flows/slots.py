@@ -1,9 +1,9 @@
-"""GPU slots: global concurrency limits of the Prefect server, one for each GPU, so that two stages never share one.
+"""GPU slots: one global concurrency limit of the Prefect server per GPU, so that no two stages share a GPU.
 
-    python -m flows setup          once for each server, on the host with the GPUs
+    python -m flows setup          once per server, on the host with the GPUs
 
-Limits live on the server, and Prefect takes a limit that does not exist for no limit at all. So they are created here,
-and the driver insists (`strict`) that the one it needs exists.
+To Prefect, a limit that does not exist means no limit. So the limits are created here, and the driver requires that
+they exist (`strict`).
 """
 
 from __future__ import annotations
@@ -17,14 +17,18 @@ from flows import environment, hardware
 from flows.server import require_server
 
 VISIBLE = {"cuda": "CUDA_VISIBLE_DEVICES", "mi300x": "HIP_VISIBLE_DEVICES"}
-"""What tells a stage which GPU is its own. Only one variable is set: HIP's and ROCr's indices would compose."""
+"""The variable that selects a stage's GPU, by kind. For AMD only HIP's is set: ROCr's would apply on top of it."""
 
 
 def main() -> int:
-    """Create the slots of this host's GPUs on the server that PREFECT_API_URL names."""
+    """Create the slots of this host's GPUs on the Prefect server in PREFECT_API_URL.
+
+    Raises:
+        CastawayError: the variable is not set, or no server answers there.
+    """
     environment.silence(environment.find_root())
     if not os.environ.get("PREFECT_API_URL"):
-        raise CastawayError("PREFECT_API_URL is not set; name the Prefect server that shall hold the GPU slots")
+        raise CastawayError("PREFECT_API_URL is not set; set it to the Prefect server that holds the GPU slots")
     devices = hardware.visible_devices()
     names = [slot_name(device.kind, index) for index, device in enumerate(devices) if device.kind in VISIBLE]
     create(names)
@@ -33,12 +37,12 @@ def main() -> int:
 
 
 def slot_name(kind: str, index: int) -> str:
-    """The name of the limit of one GPU."""
+    """The name of a GPU's concurrency limit."""
     return f"castaway-{kind}-{index}"
 
 
 def create(names: Sequence[str]) -> None:
-    """Make each limit exist with one place; a limit that exists is left as it is."""
+    """Create each limit with one place; an existing limit is set to one place too."""
     require_server()
     from prefect import get_client
 
@@ -49,7 +53,19 @@ def create(names: Sequence[str]) -> None:
 
 @contextmanager
 def occupy(kind: str, index: int, devices: int) -> Iterator[dict[str, str]]:
-    """Hold the slot of GPU `index` of `devices`; yields the variables that show a stage only that GPU."""
+    """Occupy the slot of a GPU while the context lasts, waiting for it if another stage has it.
+
+    Args:
+        kind: of the device; a stage on the CPU needs no slot.
+        index: of the GPU.
+        devices: how many GPUs there are.
+
+    Yields:
+        Environment variables that make only that GPU visible to the stage.
+
+    Raises:
+        CastawayError: the Prefect server has no such slot.
+    """
     from prefect.concurrency.asyncio import ConcurrencySlotAcquisitionError
     from prefect.concurrency.sync import concurrency
 
@@ -65,7 +81,7 @@ def occupy(kind: str, index: int, devices: int) -> Iterator[dict[str, str]]:
 
 
 def visible_variables(kind: str, index: int) -> dict[str, str]:
-    """The variable that leaves only GPU `index` visible, counted among those that are visible now."""
+    """The variable that makes only GPU `index` visible, counted among the GPUs that are visible now."""
     variable = VISIBLE[kind]
     now = [name.strip() for name in os.environ.get(variable, "").split(",") if name.strip()]
     return {variable: now[index] if index < len(now) else str(index)}

@@ -1,11 +1,11 @@
-"""Runs one stage: `python -m flows sft@marooned`, the `cmd` of every stage in dvc.yaml, which also works by hand.
+"""Runs one stage: `python -m flows sft@marooned`, the `cmd` of every stage in dvc.yaml, also by hand.
 
-    1. check params.yaml, then the device: nothing is touched before both are right
-    2. hash the inputs (the stage key), open an MLflow run
-    3. call `stages.NAME.run` with an empty folder to fill and a scratch folder to resume from
-    4. write metrics, curves and the record of the run; tell the driver, if one waits
+    1. check params.yaml and the device, before anything is changed
+    2. hash the inputs (the stage key) and open an MLflow run
+    3. call `stages.NAME.run` with an empty output folder, and a scratch folder to resume from
+    4. write metrics, curves and the run record, and the receipt if the driver asked for one
 
-It is a Prefect flow where PREFECT_API_URL is set, and a plain function otherwise; Prefect is not even imported then.
+If PREFECT_API_URL is set, the stage is a Prefect flow; otherwise Prefect is not imported.
 """
 
 from __future__ import annotations
@@ -31,11 +31,15 @@ from flows.restricted import RestrictedContext, restrict, restricted_values
 from stages.context import Context
 
 RECEIPT = "CASTAWAY_RECEIPT"
-"""Environment variable in which the driver names the file that tells it that a stage was run to its end."""
+"""Environment variable with the path of the receipt, the file that tells the driver that the stage ran to its end."""
 
 
 def main(address: str) -> None:
-    """Run the stage `NAME@RUN` of the repository that the current directory is in."""
+    """Run the stage `NAME@RUN` of the repository around the current directory.
+
+    Raises:
+        CastawayError: params.yaml or dvc.yaml is invalid, the device is missing, or the stage reports an error.
+    """
     environment.start_afresh()
     root = environment.find_root()
     params = read_params(root / "params.yaml")
@@ -46,13 +50,13 @@ def main(address: str) -> None:
     environment.settle(params)
     stage = declared.load(root, address)
     device = hardware.require(stage.device, address)
-    # A driver that gives up sends SIGTERM: as an exception, it lets the run be closed as killed.
+    # SIGTERM would end the process at once; as an exception, it lets the MLflow run be closed as KILLED.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     as_flow(stage, lambda: execute(stage, params, device))
 
 
 def as_flow(stage: declared.Declared, body: Callable[[], None]) -> None:
-    """Call `body` as a Prefect flow if there is a Prefect server to report to."""
+    """Call `body`, as a Prefect flow if PREFECT_API_URL is set."""
     if not os.environ.get("PREFECT_API_URL"):
         body()
         return
@@ -66,7 +70,7 @@ def as_flow(stage: declared.Declared, body: Callable[[], None]) -> None:
 
 
 def execute(stage: declared.Declared, params: Params, device: hardware.Device) -> None:
-    """Run the stage and leave everything that is to be known of it."""
+    """Run the stage, record it in MLflow, and write its metrics, curves and run record."""
     from flows.tracking import StageRun, revision
 
     body = stage_body(stage.root, stage.name)
@@ -100,7 +104,7 @@ def execute(stage: declared.Declared, params: Params, device: hardware.Device) -
         for path in stage.plots:
             curves.write(stage.root / path)
     except BaseException as error:
-        # An error of ours, or the machine's: FAILED. Somebody stopped it: KILLED.
+        # KeyboardInterrupt and SystemExit are no subclasses of Exception: the stage was stopped from outside.
         run.fail("FAILED" if isinstance(error, Exception) else "KILLED")
         raise
     run.succeed(metrics, stage.output_hashes())
@@ -123,7 +127,7 @@ def execute(stage: declared.Declared, params: Params, device: hardware.Device) -
 
 
 def code_facts(run: str, params: Params) -> dict[str, str]:
-    """Which package, in which version, offers the task of a run; nothing for a base model."""
+    """The task of a run, and the package and version that provide it; empty for a base model."""
     if run not in params.tasks:
         return {}
     code = task_code(params.tasks[run].task)
@@ -131,8 +135,12 @@ def code_facts(run: str, params: Params) -> dict[str, str]:
 
 
 def stage_body(root: Path, name: str) -> Callable[[Context], dict[str, Any]]:
-    """The function `run` of `stages/NAME.py`."""
-    # Asked first: an installed copy of the package would answer the import with the file of another clone.
+    """The function `run` of `stages/NAME.py`.
+
+    Raises:
+        CastawayError: there is no such file.
+    """
+    # The import alone is no check: an installed copy of the package could provide the file of another clone.
     if not (root / "stages" / f"{name}.py").is_file():
         raise CastawayError(f"stages/{name}.py does not exist, though dvc.yaml names the stage {name}")
     body: Callable[[Context], dict[str, Any]] = importlib.import_module(f"stages.{name}").run
@@ -140,14 +148,14 @@ def stage_body(root: Path, name: str) -> Callable[[Context], dict[str, Any]]:
 
 
 def scratch_folder(stage: declared.Declared) -> Path:
-    """Where a killed stage resumes from: only ever into the same inputs, for the name is their key."""
+    """The folder that a killed stage resumes from. Its name is the stage key, so the inputs are always the same."""
     place = stage.root / "scratch" / stage.run / stage.name / stage.inputs.stage_key[:12]
     place.mkdir(parents=True, exist_ok=True)
     return place
 
 
 def empty(folder: Path) -> None:
-    """Make `folder` exist, with nothing in it; DVC has removed it already, a run by hand has not."""
+    """Create `folder`, or delete its contents. DVC has deleted it already, but not if the stage is run by hand."""
     if folder.is_symlink():
         folder.unlink()
     shutil.rmtree(folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""The teacher's server for the length of the stages that ask it, started and stopped by the driver when asked to."""
+"""Serves the teacher for the stages that use it: `python -m flows pipeline --teacher WEIGHTS`."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from flows import declared
 from flows.lineage import locked_stages
 
 SECTION = "teacher"
-"""A stage asks the teacher if dvc.yaml lists this section among its params."""
+"""The section of params.yaml that dvc.yaml lists for each stage that uses the teacher."""
 
 
 @contextmanager
 def serving_for(root: Path, address: str, weights: str, params: TeacherParams) -> Iterator[None]:
-    """Inside, the teacher is served where params.yaml says, if the stage asks it and is not up to date.
+    """Context in which the teacher is served at `teacher.url`, if the stage uses it and has to run.
 
     Raises:
-        CastawayError: params.yaml names no teacher that could be served here, or vLLM does not start.
+        CastawayError: params.yaml names no teacher that can be served on this host, or vLLM does not start.
     """
     serving = what_to_serve(root, weights, params)
     if not asks(root, address):
         yield
         return
-    print(f"starting vLLM for {address}; what it says stands in {serving.log.relative_to(root)}", flush=True)
+    print(f"starting vLLM for {address}; its log is {serving.log.relative_to(root)}", flush=True)
     with running(serving, secret()):
         yield
 
 
 def what_to_serve(root: Path, weights: str, params: TeacherParams) -> Serving:
-    """The server that the stages will look for.
+    """The server that the stages expect, from `teacher` in params.yaml.
 
     Raises:
-        CastawayError: they will look for none, or for one on another host.
+        CastawayError: they use the rules instead of a server, or a server on another host.
     """
     if params.kind == "rules":
         raise CastawayError("teacher.kind is rules, which needs no server; set it to openai, or leave --teacher out")
@@ -57,7 +57,7 @@ def what_to_serve(root: Path, weights: str, params: TeacherParams) -> Serving:
 
 
 def asks(root: Path, address: str) -> bool:
-    """Whether the stage depends on the teacher, and `dvc.lock` has not got its result."""
+    """Whether the stage depends on the teacher and is out of date, so that it will use the teacher."""
     stage = declared.load(root, address)
     if SECTION not in stage.param_names:
         return False

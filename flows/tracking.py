@@ -1,7 +1,7 @@
-"""What MLflow remembers of a stage: one run with its parameters, curves, metrics, inputs, outputs and ancestors.
+"""Records each stage as an MLflow run: parameters, curves, metrics, inputs, outputs and the model.
 
-The store is a sqlite file with an absolute address, so that experiments in temporary copies report to the same one.
-Trouble with MLflow must never cost a training: it is told once, and the stage goes on without a run.
+The store is an SQLite file with an absolute path, so that experiments in temporary copies use the same store. A failure
+of MLflow never stops a training: a warning is printed, and the stage continues.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,21 +27,21 @@ from flows.environment import main_root
 from flows.records import record_of
 
 REPLAYS = 3
-"""Episodes of an evaluation that can be watched in its run, those of the last policy first."""
+"""Number of episodes of an evaluation that are logged as pages, those of the final policy first."""
 
 BUFFER = 500
-"""Points of curves that wait for one write."""
+"""Number of curve points that are collected before they are written."""
 
 PARENT = "CASTAWAY_PARENT_RUN"
-"""Environment variable in which the driver names its own run to the stages that it starts."""
+"""Environment variable that gives a stage the id of the driver's MLflow run."""
 
 
 def client() -> Any:
-    """An MLflow client of the store that `MLFLOW_TRACKING_URI` names."""
-    # Importing and migrating would greet the user with a page of log lines.
+    """An MLflow client for the store in `MLFLOW_TRACKING_URI`."""
+    # The import and the migration of the database would print a page of log lines.
     for name in ("alembic", "mlflow.store.db.utils", "mlflow.tracking.fluent"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    # What was told is written, though the process may be killed in the next moment.
+    # Traces are written at once, as the process may be killed at any moment.
     os.environ.setdefault("MLFLOW_ENABLE_ASYNC_TRACE_LOGGING", "false")
     from mlflow import MlflowClient
 
@@ -48,7 +49,7 @@ def client() -> Any:
 
 
 def experiment_id(mlflow: Any, root: Path, name: str) -> str:
-    """The experiment of that name, made if need be, with its files beside the database."""
+    """The id of the experiment of that name, created if it does not exist, with its files beside the database."""
     from mlflow.exceptions import MlflowException
 
     found = mlflow.get_experiment_by_name(name)
@@ -57,15 +58,15 @@ def experiment_id(mlflow: Any, root: Path, name: str) -> str:
         location = (main_root(root) / "mlruns" / name).as_uri() if local else None
         try:
             return str(mlflow.create_experiment(name, artifact_location=location))
-        except MlflowException:  # another stage was faster
+        except MlflowException:  # another stage has created it in the meantime
             found = mlflow.get_experiment_by_name(name)
     return str(found.experiment_id)
 
 
 def revision(root: Path) -> str:
-    """The commit that the code comes from, with `+dirty` where the tree differs from it.
+    """The current commit, with `+dirty` if the working tree differs from it.
 
-    What the stages before have just written, and `dvc.lock` with it, is not code.
+    `dvc.lock` and `data` do not count: earlier stages have just written them, and they are not code.
     """
 
     def git(*arguments: str) -> str:
@@ -78,10 +79,16 @@ def revision(root: Path) -> str:
 
 
 class StageRun:
-    """The MLflow run of one stage; every method does nothing where MLflow cannot be used."""
+    """The MLflow run of one stage; if MLflow cannot be used, every method does nothing."""
 
     def __init__(self, declared: Declared, params: Mapping[str, Any], facts: Mapping[str, str]) -> None:
-        """Open the run of a stage; `params` are the values that count in it, `facts` become tags."""
+        """Open the run.
+
+        Args:
+            declared: the stage.
+            params: the parameters that the stage may read, with the overrides of its run.
+            facts: additional tags.
+        """
         self.run_id: str | None = None
         self.model_id: str | None = None
         self._declared = declared
@@ -91,7 +98,7 @@ class StageRun:
         self._attempt("open a run", lambda: self._open(facts))
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
-        """Remember one point of each curve; written in batches."""
+        """Add one point to each curve; points are written in batches of `BUFFER`."""
         if self._mlflow is None:
             return
         from mlflow.entities import Metric
@@ -104,7 +111,7 @@ class StageRun:
     def trace(
         self, name: str, inputs: Mapping[str, Any], outputs: Mapping[str, Any], began: float, ended: float
     ) -> None:
-        """Write down one call to something outside, with its times in seconds since 1970."""
+        """Record one call of an external service; `began` and `ended` are in seconds since 1970."""
         self._attempt("write a trace", lambda: self._write_trace(name, inputs, outputs, began, ended))
 
     def _write_trace(
@@ -121,7 +128,12 @@ class StageRun:
         self._mlflow.end_trace(span.trace_id, outputs=dict(outputs), end_time_ns=int(ended * 1e9))
 
     def succeed(self, metrics: Mapping[str, Any], outputs: Mapping[str, str]) -> None:
-        """Close the run with its results: numbers, hashes of what it made, and the model."""
+        """Write the results and close the run as FINISHED.
+
+        Args:
+            metrics: nested metrics; only numbers are logged.
+            outputs: path to md5 of the outputs.
+        """
         self._attempt("write results", lambda: self._results(metrics, outputs))
         self._close("FINISHED")
 
@@ -159,7 +171,7 @@ class StageRun:
         return tags
 
     def _close_stale_runs(self, experiment: str) -> None:
-        """Close runs of this stage whose process is gone: they were killed without a chance to say so."""
+        """Close runs of this stage whose process no longer exists: SIGKILL left them marked as RUNNING."""
         address, host = self._declared.address, socket.gethostname()
         query = f"tags.`dvc.stage` = '{address}' and attributes.status = 'RUNNING'"
         for run in self._mlflow.search_runs([experiment], query):
@@ -168,7 +180,7 @@ class StageRun:
                 self._mlflow.set_terminated(run.info.run_id, "KILLED")
 
     def _log_inputs(self) -> None:
-        """The data that the stage reads, by DVC's hash, and the models that those were made by."""
+        """Log the data that the stage reads, with DVC's hashes, and the models among it."""
         from mlflow.entities import Dataset, DatasetInput, InputTag, LoggedModelInput
 
         tags = [InputTag("mlflow.data.context", self._declared.name)]
@@ -183,7 +195,7 @@ class StageRun:
             self._mlflow.log_inputs(self.run_id, datasets=datasets, models=known)
 
     def _knows(self, model_id: str) -> bool:
-        """An out that came from another machine's cache has its model in that machine's MLflow."""
+        """Whether this store has the model; an output from another machine's cache has its model only there."""
         from mlflow.exceptions import MlflowException
 
         try:
@@ -204,7 +216,7 @@ class StageRun:
                 self._write_one_by_one(batch)
 
     def _write_one_by_one(self, points: Sequence[Any]) -> None:
-        """A batch that MLflow refused: whatever it takes is written, what it does not take is told."""
+        """Write the points of a batch that MLflow rejected one by one, and warn about those it still rejects."""
         from mlflow.exceptions import MlflowException
 
         refused: dict[str, str] = {}
@@ -237,16 +249,22 @@ class StageRun:
             self._log_pages(metrics, view_of(self._params[f"tasks.{self._declared.run}.task"]))
 
     def _log_pages(self, metrics: Mapping[str, Any], view: TaskView) -> None:
-        """What people want to see of an evaluation: the task's charts, and pages of the first saved episodes."""
-        for name, (groups, figure) in view.charts(metrics).items():
-            self._mlflow.log_text(self.run_id, grouped_bars(groups, figure), f"charts/{name}")
+        """Log the task's charts of an evaluation, and pages of the first saved episodes."""
+        self._attempt("draw charts", lambda: self._log_charts(metrics, view))
         folders = [self._declared.root / out for out in self._declared.outs]
         found = [path for folder in folders for path in folder.glob("*/*.jsonl")]
         found.sort(key=lambda path: (path.parent.name != "final", path.parent.name, len(path.stem), path.stem))
         for path in found[:REPLAYS]:
-            page = view.page(read_episode(path))
-            if page is not None:
-                self._mlflow.log_text(self.run_id, page, f"replays/{path.parent.name}-{path.stem}.html")
+            self._attempt(f"show {path.parent.name}/{path.name}", partial(self._log_page, path, view))
+
+    def _log_charts(self, metrics: Mapping[str, Any], view: TaskView) -> None:
+        for name, (groups, figure) in view.charts(metrics).items():
+            self._mlflow.log_text(self.run_id, grouped_bars(groups, figure), f"charts/{name}")
+
+    def _log_page(self, path: Path, view: TaskView) -> None:
+        page = view.page(read_episode(path))
+        if page is not None:
+            self._mlflow.log_text(self.run_id, page, f"replays/{path.parent.name}-{path.stem}.html")
 
     def _log_model(self, tags: Mapping[str, str]) -> None:
         from mlflow.entities import LoggedModelOutput
@@ -276,14 +294,14 @@ class StageRun:
             return
         try:
             action()
-        except Exception as error:  # whatever it is: the training is worth more than its diary
+        except Exception as error:  # any failure of MLflow: the training must continue
             if self.run_id is None:
                 self._mlflow = None
             print(f"warning: MLflow could not {what}, going on without it: {_line(error)}", file=sys.stderr)
 
 
 def metric_name(name: str) -> str:
-    """A name that MLflow takes: what is no letter, digit or one of `_-. :/` becomes an underscore."""
+    """A name that MLflow accepts: characters other than letters, digits and `_-. :/` become underscores."""
     return re.sub(r"[^\w\-. :/]", "_", name, flags=re.ASCII)
 
 

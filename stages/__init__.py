@@ -1,1 +1,1 @@
-"""One file a stage, each read from top to bottom: load, do, save."""
+"""The stages of the pipeline: one file each, with a function `run` that loads, computes and saves."""

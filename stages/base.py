@@ -1,10 +1,10 @@
-"""base: a model that tasks start from.
-
-`tiny` is made here, from nothing: a tokenizer, a chat template with real stop tokens, and a Llama of a million
-parameters pretrained on the text of scripted games, format mistakes and all, as an instruct model would make them.
-Any other name is a Hugging Face model at a pinned revision; once in the local cache it needs no network.
+"""base: makes or downloads the base model that runs start from.
 
     python -m flows base@games
+
+`tiny` is trained here from scratch: a tokenizer, a chat template with stop tokens, and a Llama of about a million
+parameters. Its text is scripted play, in which some replies break the format, as those of an instruct model would. Any
+other name is a Hugging Face model at a pinned revision, which needs no network once it is in the local cache.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from stages.context import Context
 
 
 def run(context: Context) -> dict[str, Any]:
-    """Make or fetch it."""
+    """Make or download the base model; returns its metrics."""
     params, own = context.params.base, context.params.bases[context.base]
     seed_everything(context.params.seed, context.params.threads)
     if params.model != "tiny":
         return _fetch(context)
 
-    # Text: scripted play, some of whose answers break the format.
+    # Text: scripted play, in which some answers break the format.
     documents = scripted_documents(params, own, context.params.seed)
     texts = [message["content"] for document in documents for message in document.messages]
     texts += [answer for document in documents for answer in document.answers]
     tokenizer = train_tokenizer(texts, params.vocabulary, task_words(own) if own.whole_words else ())
     shuffled = Random(context.params.seed).sample(documents, len(documents))
-    pieces = [_tokens(tokenizer, document) for document in shuffled]
-    rows = _packed(pieces)
+    pieces = [document_tokens(tokenizer, document) for document in shuffled]
+    rows = packed(pieces)
 
-    # Pretraining: what is learned is the answers; the situations themselves are random.
+    # Pretraining: the loss is on the answers only, since the situations are random and cannot be predicted.
     model = new_model(params, tokenizer)
     if own.attention == "copying":
         begin_with_copying(model)
@@ -50,14 +50,15 @@ def run(context: Context) -> dict[str, Any]:
         seed=context.params.seed,
         device=context.params.device,
         epochs=params.epochs,
+        # The parameter counts documents, the trainer rows, each of which holds several documents.
         batch_size=max(1, round(params.batch_size * len(rows) / len(documents))),
         learning_rate=params.learning_rate,
     )
-    trainer = _AnswerTrainer(
+    trainer = AnswerTrainer(
         model=model,
         args=TrainingArguments(**settings, adam_beta2=0.95, max_grad_norm=1.0, remove_unused_columns=False),
         train_dataset=rows,
-        data_collator=lambda batch: _collate(batch, tokenizer.pad_token_id),
+        data_collator=lambda batch: collate(batch, tokenizer.pad_token_id),
         callbacks=[CurveCallback(context.log, {"loss": "loss", "learning_rate": "learning_rate"})],
     )
     result = trainer.train()
@@ -74,25 +75,29 @@ def run(context: Context) -> dict[str, Any]:
 
 
 WIDTH = 256
-"""Tokens of a row of documents; a longer document is a row of its own."""
+"""Width, in tokens, of the rows that documents are packed into; a longer document is a row of its own."""
 
 
-class _AnswerTrainer(Trainer):
-    """Computes logits where something is learned and nowhere else: the usual loss, in less time."""
+class AnswerTrainer(Trainer):
+    """A trainer that computes logits only for tokens with a label: the usual loss, in less time."""
 
     def compute_loss(self, model: Any, inputs: dict[str, torch.Tensor], *_: Any, **__: Any) -> torch.Tensor:
-        """The mean cross entropy of the answers' tokens."""
+        """The mean cross entropy of the answers' tokens, in nats."""
         labels = inputs.pop("labels")[:, 1:]
         learned = labels != -100
         hidden = model.model(**inputs).last_hidden_state[:, :-1]
         return torch.nn.functional.cross_entropy(model.lm_head(hidden[learned]), labels[learned])
 
 
-def _tokens(tokenizer: Any, document: Document) -> dict[str, list[int]]:
-    """One situation and its answers, each of which stands where it would stand alone.
+def document_tokens(tokenizer: Any, document: Document) -> dict[str, list[int]]:
+    """One situation followed by all its answers, so that the situation is computed only once.
 
-    `branches` is 0 for the situation, which is read once, and counts the answers; each begins with the assistant's mark
-    and goes on from the situation's last position. The answers alone are learned.
+    Each answer gets the positions that it would have as the only one: it begins with the assistant's token and
+    continues from the end of the situation. Only the answers have labels.
+
+    Returns:
+        Lists of equal length: `input_ids`, `labels`, `position_ids`, and `branches`, which is 0 for the situation and
+        1, 2, ... for its answers.
     """
     prompt = prompt_tokens(tokenizer, document.messages)
     start = len(prompt) - 1
@@ -111,8 +116,12 @@ def _tokens(tokenizer: Any, document: Document) -> dict[str, list[int]]:
     return {name: values[:CONTEXT] for name, values in row.items()}
 
 
-def _packed(pieces: Sequence[dict[str, list[int]]]) -> list[dict[str, list[int]]]:
-    """Several documents in a row, none of which sees another; `documents` counts them. It saves half of the padding."""
+def packed(pieces: Sequence[dict[str, list[int]]]) -> list[dict[str, list[int]]]:
+    """Pack several documents into each row, which saves half of the padding.
+
+    Returns:
+        The rows, with the number of each token's document in `documents`, so that no document attends to another.
+    """
     rows = []
     for bin_ in first_fit([len(piece["input_ids"]) for piece in pieces], WIDTH):
         row = {name: [token for index in bin_ for token in pieces[index][name]] for name in pieces[0]}
@@ -121,8 +130,11 @@ def _packed(pieces: Sequence[dict[str, list[int]]]) -> list[dict[str, list[int]]
     return rows
 
 
-def _collate(rows: list[dict[str, list[int]]], pad: int) -> dict[str, torch.Tensor]:
-    """Pad on the right; a token attends to its own answer so far and to its situation, and to nothing else."""
+def collate(rows: list[dict[str, list[int]]], pad: int) -> dict[str, torch.Tensor]:
+    """A batch, padded on the right, with `attention_mask` of shape (batch, 1, attending token, attended token).
+
+    A token attends to the earlier tokens of its own answer and of its situation, and to nothing else.
+    """
     width = max(len(row["input_ids"]) for row in rows)
     filling = {"input_ids": pad, "labels": -100, "position_ids": 0, "branches": -1, "documents": -1}
     batch = {
@@ -133,13 +145,13 @@ def _collate(rows: list[dict[str, list[int]]], pad: int) -> dict[str, torch.Tens
     same = (branches[:, :, None] == branches[:, None, :]) | (branches[:, None, :] == 0)
     same &= documents[:, :, None] == documents[:, None, :]
     sees = same & torch.ones(width, width, dtype=torch.bool).tril()
-    # What must not be seen is pushed out of the softmax; the shape is (batch, heads, from, to).
+    # An additive mask: the lowest number removes a token from the softmax. The 1 stands for all heads.
     batch["attention_mask"] = torch.zeros(sees.shape).masked_fill(~sees, torch.finfo(torch.float32).min)[:, None]
     return batch
 
 
 def _fetch(context: Context) -> dict[str, Any]:
-    """A model of the hub at its pinned revision."""
+    """Download a model from the Hugging Face hub at its pinned revision; returns its metrics."""
     params = context.params.base
     tokenizer = AutoTokenizer.from_pretrained(params.model, revision=params.revision)
     model: Any = AutoModelForCausalLM.from_pretrained(params.model, revision=params.revision, dtype=torch.bfloat16)

@@ -1,4 +1,4 @@
-"""What every stage is handed: its parameters, its folders, and a place to report to."""
+"""The context that every stage gets: its parameters, its folders, and functions to report to."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any
 from castaway.config.params import Params
 
 Log = Callable[[int, Mapping[str, float]], None]
-"""`log(step, values)`: one point of the stage's curves."""
+"""`log(step, values)`: adds one point to each of the stage's curves."""
 
 Trace = Callable[[str, Mapping[str, Any], Mapping[str, Any], float, float], None]
-"""`trace(name, inputs, outputs, began, ended)`, the times in seconds since 1970."""
+"""`trace(name, inputs, outputs, began, ended)`: records one external call; times in seconds since 1970."""
 
 
 def log_nothing(step: int, values: Mapping[str, float]) -> None:
-    """A `Log` for processes that leave reporting to the first one."""
+    """A `Log` that does nothing, for all processes but the first, which reports for all."""
 
 
 def trace_nothing(name: str, inputs: Mapping[str, Any], outputs: Mapping[str, Any], began: float, ended: float) -> None:
-    """A `Trace` for processes that leave reporting to the first one."""
+    """A `Trace` that does nothing, for all processes but the first, which reports for all."""
 
 
 @dataclass(frozen=True)
@@ -29,32 +29,33 @@ class Context:
     """One execution of one stage."""
 
     root: Path
-    """The repository's root."""
+    """The root of the repository."""
     params: Params
-    """With what the run sets differently in its place."""
+    """The parameters, with the overrides of the run applied."""
     run: str
-    """The run's name, a key of `tasks` in params.yaml; for the stage `base` the name of the base model."""
+    """The name of the run, a key of `tasks` in params.yaml; for the stage `base`, the name of the base model."""
     base: str
     """The name of the base model that the run starts from."""
     stage: str
     log: Log
     scratch: Path
-    """Outside DVC, keyed by the stage's inputs: a killed stage resumes from here. Deleted after success."""
+    """Folder that a killed stage resumes from. DVC does not know it; it belongs to one stage key, and is deleted after
+    success."""
     observe: Log
-    """As `log`, but for the MLflow run alone: what two runs with the same result may differ in."""
+    """As `log`, but only to MLflow: for values that may differ between runs with the same result."""
     trace: Trace
-    """One call to something outside, with what went in and what came out; for the MLflow run alone."""
+    """Records one external call with its inputs and outputs, only to MLflow."""
 
     @property
     def output(self) -> Path:
-        """The stage's own folder, empty when the stage begins; byte-deterministic when it ends."""
+        """The stage's output folder: empty at the start, and equal in every byte for equal inputs at the end."""
         return self.folder(self.stage)
 
     @property
     def verdicts(self) -> Path:
-        """Where a teacher keeps answers that were paid for; it outlives the stage, and holds for any inputs."""
+        """Path of the cache of a served teacher's answers, which is shared by all stages and kept after them."""
         return self.root / "scratch" / "verdicts.sqlite"
 
     def folder(self, stage: str) -> Path:
-        """The folder that `stage` leaves its final artifacts in."""
+        """The output folder of `stage` for this run; for `base`, that of its base model."""
         return self.root / "data" / (self.base if stage == "base" else self.run) / stage

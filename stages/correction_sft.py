@@ -1,4 +1,4 @@
-"""correction_sft: the PPO policy learns from what it got wrong: its own prompts, and the teacher's action as typed.
+"""correction_sft: fine-tunes the PPO policy on the teacher's corrections of its invalid replies.
 
 python -m flows correction_sft@marooned
 """
@@ -18,7 +18,7 @@ from stages.context import Context
 
 
 def run(context: Context) -> dict[str, Any]:
-    """Train the PPO adapter further; without corrections it is the final one as it is."""
+    """Train the PPO adapter further; without corrections, copy it unchanged. Returns the metrics."""
     params = context.params.correction_sft
     seed_everything(context.params.seed, context.params.threads)
     base, sft, ppo = (context.folder(stage) for stage in ("base", "sft", "ppo"))
@@ -54,7 +54,7 @@ def run(context: Context) -> dict[str, Any]:
 
 
 def _row(tokenizer: Any, correction: Correction) -> dict[str, list[int]]:
-    """The student's prompt and the target; the loss is on what the student has to learn of it."""
+    """The policy's prompt and the corrected reply; labels only on those tokens of the reply that are to be learned."""
     prompt, target, learned = correction_tokens(tokenizer, correction)
     labels = [token if flag else -100 for token, flag in zip(target, learned, strict=True)]
     return {"input_ids": prompt + target, "labels": [-100] * len(prompt) + labels}

@@ -1,10 +1,11 @@
-"""dataset: scripted play gives demonstrations, preference pairs, and the split of the task ids.
-
-Demonstrations come from ordinary players, careless ones among them: SFT is to teach the form and the basics. The
-pairs hold a competent player's answer against one that suits another situation, balanced so that no answer is better
-in itself. Where a teacher is served, it writes some of both, in tasks that ask for it.
+"""dataset: makes demonstrations, preference pairs and the split of the task ids from scripted play.
 
     python -m flows dataset@marooned
+
+- Demonstrations come from the task's demonstrator, which is sometimes careless: SFT teaches the format and the basics.
+- A preference pair holds the expert's answer and one that suits another situation. The pairs are balanced, so that no
+  answer is preferred more often than others regardless of the situation.
+- If a teacher is served, it writes some of both, for tasks that define such writing.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ from castaway.teacher.writer import written
 from stages.context import Context
 
 ScriptedTurn = tuple[Prompt, Reply]
-"""What a script was shown, and what it said."""
+"""A prompt and the scripted reply to it."""
 FIRST_ID = 200_000_000
-"""The first training id that this stage plays; held-out pairs begin at twice that."""
+"""The first training id that this stage plays, before the offset of the seed; held-out pairs start at twice that."""
 
 
 def run(context: Context) -> dict[str, Any]:
-    """Write demonstrations, pairs, split and data card."""
+    """Write demonstrations, pairs, split and data card; returns the metrics."""
     params = context.params.dataset
     task, random = task_of(context.params, context.run), Random(context.params.seed)
     environment = task.make()
@@ -46,13 +47,13 @@ def run(context: Context) -> dict[str, Any]:
     start = FIRST_ID + block_of(context.params.seed)
     turns = _played(task, environment, start, params.episodes, params.carelessness)
 
-    # Demonstrations: what a served teacher writes, and some turns of many episodes.
+    # Demonstrations: those that a served teacher wrote, and single turns drawn from many episodes.
     drawn = [(text.prompt, text.reply) for text in texts][: params.demonstrations]
     drawn += random.sample(turns, min(params.demonstrations - len(drawn), len(turns)))
     demonstrations = [Demonstration(prompt.messages, str(reply), prompt.role) for prompt, reply in drawn]
     write_rows(context.output / "demonstrations.jsonl", demonstrations)
 
-    # Preference pairs: the same situations with a competent player's action; held-out ones from other episodes.
+    # Preference pairs: the same situations with the expert's action; held-out pairs come from other episodes.
     share = max(1, params.episodes * params.held_out_pairs // params.pairs)
     others = _played(task, environment, start + FIRST_ID, share, params.carelessness)
     written_pairs = [Pair(*row) for text in texts for row in text.pairs][: params.pairs]
@@ -60,11 +61,11 @@ def run(context: Context) -> dict[str, Any]:
     write_rows(context.output / "pairs.jsonl", pairs)
     write_rows(context.output / "held_out_pairs.jsonl", held_out_pairs)
 
-    # The split: what training may draw, and what evaluation plays.
+    # The split: ids for training and ids for evaluation.
     split = {"train": [0, HELD_OUT_START - 1], "held_out": [HELD_OUT_START, 2 * HELD_OUT_START - 1]}
     (context.output / "split.json").write_text(json.dumps(split, indent=2) + "\n", "utf-8")
 
-    # The card.
+    # The data card.
     counts = {"demonstrations": len(demonstrations), "written": len(texts), "pairs": len(pairs)}
     metrics = {**counts, "held_out_pairs": len(held_out_pairs), **_sizes(context, demonstrations)}
     verbs = Counter(reply.action.split(" ", 1)[0] for _, reply in drawn)
@@ -75,7 +76,7 @@ def run(context: Context) -> dict[str, Any]:
 def _played(
     task: Task[Any], environment: TextEnvironment, start: int, episodes: int, carelessness: float
 ) -> list[ScriptedTurn]:
-    """The turns of ordinary players in so many training episodes, the first of them `start`."""
+    """The demonstrator's turns in `episodes` training episodes, from the id `start` on."""
     ids = ids_in_a_row(task.training_ids(), start, episodes)
     return play_scripted(environment, task.scripted_seat, ids, lambda stream: task.demonstrator(stream, carelessness))
 
@@ -89,7 +90,17 @@ def _pairs(
     written_pairs: list[Pair],
     random: Random,
 ) -> tuple[list[Pair], list[Pair]]:
-    """Pairs to learn from, the written ones among them, and from other episodes those that are held out."""
+    """Training pairs and held-out pairs.
+
+    Args:
+        params: the section `dataset`.
+        task: the task of the run.
+        environment: of that task.
+        turns: the situations for training pairs.
+        others: the situations for held-out pairs, from other episodes.
+        written_pairs: training pairs that a teacher wrote.
+        random: the source of all random choices.
+    """
     count = params.pairs - len(written_pairs)
     shown = [prompt for prompt, _ in turns]
     if params.synthetic_share and task.makes_synthetic:
@@ -102,7 +113,7 @@ def _pairs(
     if rows is not None:
         held_out_rows = task.preference_pairs([prompt for prompt, _ in others], params.held_out_pairs, random) or []
         return written_pairs + [Pair(*row) for row in rows], [Pair(*row) for row in held_out_rows]
-    # Hard pairs are learned from; what is measured is drawn as it comes.
+    # Only the training pairs are made harder (alike_share). The held-out pairs are not, for an unbiased accuracy.
     plain, aimless = params.plain_share, task.aimless
     situations = [(prompt, task.expert(prompt)) for prompt in shown]
     held_out = [(prompt, task.expert(prompt)) for prompt, _ in others]
@@ -111,7 +122,7 @@ def _pairs(
 
 
 def _sizes(context: Context, demonstrations: Sequence[Demonstration]) -> dict[str, Any]:
-    """How many prompts, and how long they and the replies are in tokens."""
+    """The number of distinct prompts, and the lengths of prompts and replies in tokens."""
     tokenizer = load_tokenizer(context.folder("base"))
     prompts = [len(prompt_tokens(tokenizer, row.messages)) for row in demonstrations]
     replies = [len(reply_tokens(tokenizer, row.messages, row.reply)) for row in demonstrations]
@@ -125,14 +136,14 @@ def _sizes(context: Context, demonstrations: Sequence[Demonstration]) -> dict[st
 
 
 def _written(context: Context, task: Task[Any], environment: TextEnvironment) -> list[WrittenText]:
-    """What a served teacher writes, where the task asks for some; the rules write nothing."""
+    """The texts that a served teacher writes, if the task defines such writing; none if the teacher is the rules."""
     params, count = context.params.teacher, context.params.dataset.written
     asked = task.writing_task(environment) if params.kind != "rules" and count else None
     return written(endpoint_of(params), AnswerCache(context.verdicts), asked, count) if asked else []
 
 
 def _card(run: str, metrics: dict[str, Any], verbs: Counter[str]) -> str:
-    """The data card."""
+    """The data card as Markdown."""
     count = metrics["written"]
     author = f"a served teacher wrote {count} situations" if count else "no person and no model wrote any"
     rows = [f"| {name.replace('_', ' ')} | {value} |" for name, value in metrics.items()]

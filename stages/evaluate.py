@@ -1,10 +1,10 @@
-"""evaluate: base, SFT, PPO and final policy play held-out ids, alone.
-
-No teacher helps: what is not a legal action counts as idleness. On the same ids the demonstrators play as well, so that
-every figure stands beside that of the players whom the student was shown. Where `best_of` says so, each policy plays
-once more, and the reward model chooses among several of its replies.
+"""evaluate: plays the held-out ids with the base, SFT, PPO and final policies, and computes their metrics.
 
     python -m flows evaluate@marooned
+
+There is no teacher: an invalid reply is replaced by the task's idle action. The demonstrators play the same ids, for
+comparison. If `best_of` is above 1, each policy also plays with best-of-n sampling: the reward model chooses among n
+replies.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from stages.context import Context
 
 
 def run(context: Context) -> dict[str, Any]:
-    """Play, count, save episodes."""
+    """Play with all policies, save some episodes, and return the metrics by policy."""
     seed_everything(context.params.seed, context.params.threads)
     task = task_of(context.params, context.run)
     tasks, seats = _tasks(context, task), task.evaluation_seats
@@ -56,16 +56,16 @@ def run(context: Context) -> dict[str, Any]:
 
 
 def _tasks(context: Context, task: Task[Any]) -> list[tuple[int, str]]:
-    """Held-out ids and seats; each seed plays different held-out episodes."""
+    """Held-out ids and their seats; each seed of params.yaml plays different held-out episodes."""
     params, seats = context.params.evaluate, task.evaluation_seats
     counts = {seat: params.episodes if seat == seats[0] else params.further_episodes for seat in seats}
-    # The held-out ids are the training ids moved by a constant: so they are of the same games.
+    # A held-out id is a training id plus a constant, so both have the same distribution of games.
     ids = ids_in_a_row(task.training_ids(), block_of(context.params.seed), max(counts.values()))
     return [(HELD_OUT_START + task_id, seat) for seat in seats for task_id in ids[: counts[seat]]]
 
 
 def _players(context: Context, task: Task[Any]) -> Iterator[tuple[str, Policy]]:
-    """Everybody by name, in the order in which they play; a policy is loaded when its turn comes."""
+    """Name and policy of each player, in the order of evaluation; each model is loaded only when it is needed."""
     base, count = context.folder("base"), context.params.evaluate.best_of
     reward_model, read_by = context.folder("reward_model"), [context.folder("sft")]
     scorer = RewardScorer.load(reward_model, base, read_by, load_tokenizer(base))
@@ -80,6 +80,7 @@ def _players(context: Context, task: Task[Any]) -> Iterator[tuple[str, Policy]]:
 def _play(
     context: Context, task: Task[Any], tasks: Sequence[tuple[int, str]], policy: Policy, bar: Any
 ) -> list[Episode]:
+    """Play all episodes with one policy; the snapshots are kept only of the first, which are saved."""
     return play_episodes(
         task.make,
         tasks,
@@ -92,7 +93,7 @@ def _play(
 
 
 def _policy(context: Context, base: Path, adapters: Sequence[Path]) -> ModelPolicy:
-    """A policy with all of its adapters merged."""
+    """The policy on the given base model with all adapters merged."""
     device = "cpu" if context.params.device == "cpu" else "cuda"
     actor = ActorCritic(load_model(base, adapters)).to(device)
     generator = torch.Generator(device=device).manual_seed(context.params.seed)
@@ -107,7 +108,7 @@ def _policy(context: Context, base: Path, adapters: Sequence[Path]) -> ModelPoli
 
 
 def _demonstrators(context: Context, task: Task[Any]) -> Policy:
-    """The players that the demonstrations come from."""
+    """The scripted demonstrators as a policy."""
     play = task.demonstrator(Random(context.params.seed), context.params.dataset.carelessness)
 
     def answer(prompts: Sequence[Prompt]) -> list[Generation]:
@@ -117,13 +118,14 @@ def _demonstrators(context: Context, task: Task[Any]) -> Policy:
 
 
 def _figures(episodes: Sequence[Episode], seats: Sequence[str]) -> dict[str, Any]:
-    """The metrics of one policy; those of a further seat bear its name."""
+    """The metrics of one policy; those of seats other than the first carry the seat's name as a prefix."""
     figures: dict[str, Any] = {}
     for seat in seats:
         prefix = _prefix(seat, seats)
         played = [episode for episode in episodes if episode.seat == seat]
         turns = [[t for trajectory in e.trajectories for t in trajectory.turns] for e in played]
         returns = [[sum(t.reward for t in trajectory.turns) for trajectory in e.trajectories] for e in played]
+        # Turns of one episode depend on each other, so their interval resamples whole episodes.
         invalid = clustered_mean([[float(not turn.valid) for turn in episode] for episode in turns])
         wins = proportion(sum(episode.outcome.success for episode in played), len(played))
         figures |= {
@@ -137,12 +139,12 @@ def _figures(episodes: Sequence[Episode], seats: Sequence[str]) -> dict[str, Any
 
 
 def _prefix(seat: str, seats: Sequence[str]) -> str:
-    """What stands before the names of a seat's figures: nothing for the main one."""
+    """The prefix of a seat's metrics: empty for the main seat, which is the first."""
     return "" if seat == seats[0] else f"{seat}_"
 
 
 def _own_figures(context: Context, task: Task[Any], episodes: Sequence[Episode]) -> dict[str, float]:
-    """What the task itself reports of its main seat."""
+    """The additional metrics that the task itself defines, for its main seat."""
     played = [episode for episode in episodes if episode.seat == task.evaluation_seats[0]]
     stop = load_tokenizer(context.folder("base")).eos_token_id
     cut = [any(_is_cut(turn, stop) for trajectory in e.trajectories for turn in trajectory.turns) for e in played]
@@ -150,11 +152,12 @@ def _own_figures(context: Context, task: Task[Any], episodes: Sequence[Episode])
 
 
 def _played(episode: Episode) -> Played:
+    """An episode in the form in which tasks compare players."""
     turns = [turn for trajectory in episode.trajectories for turn in trajectory.turns]
     invalid = sum(not turn.valid for turn in turns)
     return Played(episode.task_id, episode.seat, episode.outcome, len(turns), invalid)
 
 
 def _is_cut(turn: Turn, stop: Any) -> bool:
-    """Whether a reply that a model drew ends before its stop token."""
+    """Whether a sampled reply reached the length limit before its stop token."""
     return bool(turn.reply_tokens) and turn.reply_tokens[-1] != stop

@@ -1,8 +1,8 @@
-"""merge: the final adapters into the weights, as files that plain transformers loads.
-
-The export is checked before it counts: reloaded, it has to give the logits of adapter plus base.
+"""merge: merges the final adapters into the base model, and saves it as files that plain transformers loads.
 
     python -m flows merge@marooned
+
+The result is verified: the reloaded model must give the same logits as the base model with its adapters.
 """
 
 from __future__ import annotations
@@ -22,11 +22,15 @@ from castaway.models.training import seed_everything
 from stages.context import Context
 
 PROBES = 16
-"""Prompts on which the export is compared."""
+"""Number of prompts on which the logits are compared."""
 
 
 def run(context: Context) -> dict[str, Any]:
-    """Merge, save, reload, compare."""
+    """Merge, save, reload and compare; returns the metrics.
+
+    Raises:
+        CastawayError: the logits differ by more than `merge.tolerance`.
+    """
     params = context.params.merge
     seed_everything(context.params.seed, context.params.threads)
     base, sft, final = (context.folder(stage) for stage in ("base", "sft", "correction_sft"))
@@ -34,7 +38,8 @@ def run(context: Context) -> dict[str, Any]:
     demonstrations = read_demonstrations(context.folder("dataset") / "demonstrations.jsonl")[:PROBES]
     probes = [torch.tensor([prompt_tokens(tokenizer, row.messages)]) for row in demonstrations]
 
-    # Compared in more digits than are stored: what is rounded on the way through the layers is not the export's fault.
+    # Compare in a higher precision than the stored one. Otherwise the rounding inside the layers, which is no fault of
+    # the export, would hide the rounding of the weights.
     dtype = getattr(torch, params.dtype)
     precise = torch.float64 if dtype == torch.float32 else torch.float32
     adapted: Any = load_adapter(load_model(base, [sft]), final, trainable=False).eval()
@@ -59,12 +64,13 @@ def run(context: Context) -> dict[str, Any]:
 
 
 def _logits(model: Any, prompts: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Logits of shape (1, tokens, vocabulary) for each prompt of shape (1, tokens)."""
     with torch.inference_mode():
         return [model(input_ids=prompt).logits for prompt in prompts]
 
 
 def _card(context: Context, folder: Path) -> None:
-    """The model card."""
+    """Write the model card."""
     model, dtype = context.params.base.model, context.params.merge.dtype
     text = f"""---
 library_name: transformers

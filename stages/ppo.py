@@ -1,9 +1,9 @@
-"""ppo: the SFT policy plays, is judged by the teacher, and learns from what it earned.
-
-The reference policy is the SFT policy: its adapter is merged into the base, and PPO trains a fresh adapter on top that
-can be switched off. A killed run goes on from its newest checkpoint.
+"""ppo: trains the SFT policy by PPO on rollouts that the teacher judges and the reward model scores.
 
     python -m flows ppo@marooned
+
+The reference policy is the SFT policy. Its adapter is merged into the base model, and PPO trains a new adapter on top;
+switching that off gives the reference policy without a second model. A killed stage resumes from its newest checkpoint.
 """
 
 from __future__ import annotations
@@ -40,31 +40,32 @@ from stages.context import Context, log_nothing, trace_nothing
 
 
 def run(context: Context) -> dict[str, Any]:
-    """Train the policy by PPO."""
-    # The other processes do the same, and leave nothing: the first one reports for all.
+    """Train the policy by PPO; writes adapter, corrections and the teacher's agreement, and returns the metrics."""
+    # All processes train alike, but only the first one reports and writes files.
     silent = replace(context, log=log_nothing, observe=log_nothing, trace=trace_nothing)
     with together(context.params.ppo.processes, _follow, (silent,)):
         trainer, history = _train(context)
     trainer.actor.save(context.output)
     write_corrections(context.output / "corrections.jsonl", trainer.corrections)
-    report = json.dumps(trainer.agreement.report(), indent=2, ensure_ascii=False)
-    (context.output / "agreement.json").write_text(f"{report}\n", "utf-8")
+    agreement = json.dumps(trainer.agreement.report(), indent=2, ensure_ascii=False)
+    (context.output / "agreement.json").write_text(f"{agreement}\n", "utf-8")
     return {
         "steps": trainer.step_number,
         "corrections": len(trainer.corrections),
         "trainable_parameters": sum(w.numel() for w in trainer.actor.policy.parameters() if w.requires_grad),
+        # The mean of the last fifth of the steps: a single step is too noisy.
         **_last(history[-max(1, context.params.ppo.steps // 5) :]),
         "played": trainer.source.table(),
     }
 
 
 def _follow(context: Context) -> None:
-    """What the other processes do."""
+    """Train in a process other than the first."""
     _train(context)
 
 
 def _train(context: Context) -> tuple[PpoTrainer, list[dict[str, float]]]:
-    """All steps, from the newest checkpoint on."""
+    """Train all steps, from the newest checkpoint on; returns the trainer and the metrics of every step."""
     task = task_of(context.params, context.run)
     choice = chosen_teacher(context.params.teacher, task.rubric(), task.make().rules, context.verdicts, context.trace)
     with choice as teacher, _served(context) as served:
@@ -76,7 +77,11 @@ def _train(context: Context) -> tuple[PpoTrainer, list[dict[str, float]]]:
 
 @contextmanager
 def _served(context: Context) -> Iterator[Callable[[ActorCritic, Generator], Sampler] | None]:
-    """What makes the sampler, if it is a server; inside, that has the SFT policy."""
+    """Context in which vLLM serves the SFT policy, if `ppo.sampler` asks for a server.
+
+    Yields:
+        A function that makes the sampler from the actor and a generator; None to sample in this process.
+    """
     params = context.params.ppo
     if params.sampler == "here":
         yield None
@@ -107,7 +112,7 @@ def _served(context: Context) -> Iterator[Callable[[ActorCritic, Generator], Sam
 def _trainer(
     context: Context, task: Task[Any], teacher: Teacher, served: Callable[[ActorCritic, Generator], Sampler] | None
 ) -> PpoTrainer:
-    """The SFT policy under a fresh adapter, with its teacher and its reward model."""
+    """The trainer of the SFT policy with a new adapter, with its teacher and its reward model."""
     seed_everything(context.params.seed, context.params.threads)
     base, sft = context.folder("base"), context.folder("sft")
     tokenizer = load_tokenizer(base)
@@ -127,7 +132,7 @@ def _trainer(
 
 
 def _source(context: Context, task: Task[Any]) -> TaskSource:
-    """The task's curriculum, and failures that come back."""
+    """The source of task ids: the task's curriculum, and failed episodes that are replayed."""
     params, stages = context.params.ppo, task.curriculum(context.params.ppo.episodes_per_step)
     return TaskSource(
         stages, params.replay, context.params.seed, task.evaluation_seats[0], task.kind_of, params.curriculum
@@ -135,12 +140,13 @@ def _source(context: Context, task: Task[Any]) -> TaskSource:
 
 
 def _resume(context: Context, trainer: PpoTrainer) -> list[dict[str, float]]:
-    """Go on from the newest checkpoint, if there is one; returns the metrics of the steps behind it."""
+    """Load the newest checkpoint, if there is one; returns the metrics of the steps before it."""
     saved = trainer.ranks.first(load_newest(context.scratch) if trainer.ranks.rank == 0 else None)
     if not saved:
         return []
     trainer.load_state(saved["trainer"])
     set_random_states(saved["random"][trainer.ranks.rank])
+    # A resumed stage has a new MLflow run; logging the earlier steps again makes its curves complete.
     history: list[dict[str, float]] = saved["history"]
     for number, values in enumerate(history, start=1):
         context.log(number, values)
@@ -148,9 +154,13 @@ def _resume(context: Context, trainer: PpoTrainer) -> list[dict[str, float]]:
 
 
 def _steps(context: Context, trainer: PpoTrainer, teacher: Teacher, history: list[dict[str, float]]) -> None:
-    """The steps that are left; the first process writes the checkpoints."""
+    """Train the remaining steps; the first process writes the checkpoints.
+
+    Raises:
+        TeacherOutage: the served teacher did not answer; a checkpoint from before the step is written first.
+    """
     params, leads = context.params.ppo, trainer.ranks.rank == 0
-    # The rules never pause.
+    # Only a served teacher can fail to answer; for the rules, the copy of the state before each step is not needed.
     may_pause = context.params.teacher.kind != "rules"
     with tqdm(total=params.steps, initial=trainer.step_number, desc="ppo", unit="step", disable=not leads) as bar:
         while trainer.step_number < params.steps:
@@ -173,7 +183,7 @@ def _steps(context: Context, trainer: PpoTrainer, teacher: Teacher, history: lis
 
 
 def _state(trainer: PpoTrainer, history: list[dict[str, float]]) -> dict[str, Any]:
-    """What a run goes on from; every process must ask for it."""
+    """The state that training resumes from. Every process must call this, since the random states are gathered."""
     return {
         "trainer": trainer.state(),
         "random": trainer.ranks.gather(random_states()),
@@ -182,7 +192,7 @@ def _state(trainer: PpoTrainer, history: list[dict[str, float]]) -> dict[str, An
 
 
 def _last(history: list[dict[str, float]]) -> dict[str, float]:
-    """Means over the last steps, of what was measured in them."""
+    """Means of the main metrics over the given steps; a metric that none of them has is left out."""
     names = ("success_rate", "invalid_rate", "mean_return", "reference_kl")
     found = {name: [values[name] for values in history if name in values] for name in names}
     return {f"last_{name}": round(mean(values), 6) for name, values in found.items() if values}

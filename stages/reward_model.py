@@ -1,9 +1,10 @@
-"""reward_model: how well an answer suits its situation, learned from preference pairs by TRL's RewardTrainer.
-
-The report sets its accuracy on held-out pairs beside two baselines that must fail: one that sees only the answers, and
-one that sees only the prompt. If either does well, the pairs give the answer away and the accuracy means nothing.
+"""reward_model: trains the reward model on preference pairs with TRL's RewardTrainer.
 
     python -m flows reward_model@marooned
+
+The metrics compare its accuracy on held-out pairs with two baselines: one that sees only the answers, and one that sees
+only the prompt. Both should be near one half. If one is not, the pairs can be ranked without comparing answer and
+situation, and the accuracy of the reward model means little.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from stages.context import Context
 
 
 def run(context: Context) -> dict[str, Any]:
-    """Train the reward model and its baselines."""
+    """Train the reward model and its baselines; returns the metrics."""
     params = context.params.reward_model
     seed_everything(context.params.seed, context.params.threads)
     base, sft = context.folder("base"), context.folder("sft")
@@ -38,7 +39,7 @@ def run(context: Context) -> dict[str, Any]:
     pairs = read_pairs(context.folder("dataset") / "pairs.jsonl")
     held_out = read_pairs(context.folder("dataset") / "held_out_pairs.jsonl")
 
-    # Training: the trunk of the SFT policy under a scalar head, both learned through an adapter.
+    # Training: the SFT policy without its LM head, with a new scalar head. An adapter is trained, and the head in full.
     pad: Any = tokenizer.pad_token_id
     settings = trainer_settings(
         context.scratch,
@@ -61,11 +62,11 @@ def run(context: Context) -> dict[str, Any]:
     result = trainer.train()
     save_adapter(trainer.model, context.output)
 
-    # Report: standardise on training pairs, rank the held-out ones.
+    # Metrics: standardise on training pairs, rank the held-out ones. 500 pairs are enough for mean and deviation.
     model: Any = trainer.model.merge_and_unload()
     scorer = RewardScorer(model, tokenizer, Scale(0.0, 1.0))
-    known = _scores(scorer, pairs[:500])
-    Scale(mean(known), pstdev(known)).save(context.output)
+    training_scores = _scores(scorer, pairs[:500])
+    Scale(mean(training_scores), pstdev(training_scores)).save(context.output)
     scores = _scores(scorer, held_out)
     margins = [chosen - rejected for chosen, rejected in zip(scores[::2], scores[1::2], strict=True)]
     accuracy = proportion(sum(margin > 0 for margin in margins), len(held_out))
@@ -83,7 +84,7 @@ def run(context: Context) -> dict[str, Any]:
 def _own_figures(
     task: Task[Any], held_out: Sequence[Pair], scores: Sequence[float], margins: Sequence[float]
 ) -> dict[str, Any]:
-    """What can be told by a task that knows more of its pairs than which answer is to be preferred."""
+    """Additional metrics of a task that knows how well each answer fits, or which groups a pair belongs to."""
     figures: dict[str, Any] = {}
     fits = task.fits([(pair.messages, answer) for pair in held_out for answer in (pair.chosen, pair.rejected)])
     if fits is not None:
@@ -95,6 +96,7 @@ def _own_figures(
 
 
 def _row(pair: Pair) -> dict[str, Any]:
+    """A pair in TRL's conversational preference format."""
     return {
         "prompt": list(pair.messages),
         "chosen": [{"role": "assistant", "content": pair.chosen}],
@@ -103,24 +105,32 @@ def _row(pair: Pair) -> dict[str, Any]:
 
 
 def _scores(scorer: RewardScorer, pairs: list[Pair]) -> list[float]:
-    """Raw scores of chosen and rejected, in turn."""
+    """Raw scores, alternating between the chosen and the rejected answer of each pair."""
     return scorer.raw([scorer.tokens(p.messages, answer) for p in pairs for answer in (p.chosen, p.rejected)])
 
 
 def answer_only_accuracy(train: list[Pair], held_out: list[Pair], seed: int) -> float:
-    """How often words of the answers alone rank a pair: a logistic regression on both answers, in random order."""
+    """Accuracy of a logistic regression that sees the words of both answers, in random order, but no prompt."""
     return _two_answer_baseline(train, held_out, seed, lambda pair, left, right: (left, right))
 
 
 def prompt_only_accuracy(train: list[Pair], held_out: list[Pair], seed: int) -> float:
-    """How often words of the prompt alone tell which of two hidden answers, in random order, is the chosen one."""
+    """Accuracy of a logistic regression that sees the words of the prompt, but none of the two answers."""
     return _two_answer_baseline(train, held_out, seed, lambda pair, left, right: (pair.messages[-1]["content"], ""))
 
 
 def _two_answer_baseline(train: list[Pair], held_out: list[Pair], seed: int, view: Any) -> float:
+    """Held-out accuracy of a logistic regression on the difference of two texts' word and bigram counts.
+
+    Args:
+        train: pairs to fit on.
+        held_out: pairs to measure on.
+        seed: decides which answer of each pair comes first.
+        view: maps a pair, its first and its second answer to the two texts.
+    """
     random = Random(seed)
 
-    def laid_out(pairs: list[Pair]) -> tuple[list[str], list[str], list[bool]]:
+    def ordered(pairs: list[Pair]) -> tuple[list[str], list[str], list[bool]]:
         first, second, chosen_first = [], [], []
         for pair in pairs:
             heads = random.random() < 0.5
@@ -132,9 +142,9 @@ def _two_answer_baseline(train: list[Pair], held_out: list[Pair], seed: int, vie
         return first, second, chosen_first
 
     words = CountVectorizer(token_pattern=r"\S+", ngram_range=(1, 2), lowercase=False)
-    first, second, labels = laid_out(train)
+    first, second, labels = ordered(train)
     words.fit(first + second)
     model = LogisticRegression(max_iter=500).fit(words.transform(first) - words.transform(second), labels)
-    first, second, labels = laid_out(held_out)
+    first, second, labels = ordered(held_out)
     score: float = model.score(words.transform(first) - words.transform(second), labels)
     return score

@@ -1,4 +1,4 @@
-"""sft: an adapter that answers as the demonstrations do, by TRL's SFTTrainer, with the loss on the answers only.
+"""sft: trains an adapter on the demonstrations with TRL's SFTTrainer; the loss is on the replies only.
 
 python -m flows sft@marooned
 """
@@ -17,7 +17,7 @@ from stages.context import Context
 
 
 def run(context: Context) -> dict[str, Any]:
-    """Train the adapter."""
+    """Train the adapter; returns the metrics."""
     params = context.params.sft
     seed_everything(context.params.seed, context.params.threads)
     base = context.folder("base")

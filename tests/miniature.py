@@ -19,6 +19,8 @@ ROOT = Path(__file__).parents[1]
 TASKS = ["marooned", "openspiel", "strictbot"]
 BASES = ["base@games", "base@answers"]
 STAGES = ["dataset", "sft", "reward_model", "ppo", "correction_sft", "evaluate", "merge"]
+RECORDED = Path(__file__).with_name("hashes.json")
+"""The hashes of the small build, by maker of processors."""
 
 
 SMALL: dict[str, object] = {
@@ -114,6 +116,14 @@ def run(root: Path, *command: str) -> str:
     return done.stdout + done.stderr
 
 
+def looked_at(root: Path) -> set[Path]:
+    """The files that only people's tools are made of, from the root."""
+    folders = [root / "castaway" / name for name in ("tools", "cli", "integrations")]
+    tables = {Path("castaway/metrics") / f"{name}.py" for name in ("charts", "results", "markdown", "headline")}
+    files = [path.relative_to(root) for folder in folders for path in folder.rglob("*") if path.is_file()]
+    return tables | {path for path in files if path.suffix != ".pyc"}
+
+
 def every(*stages: str) -> list[str]:
     """These stages of all tasks that are built, in alphabetical order."""
     return sorted(f"{stage}@{task}" for stage in stages for task in TASKS)
@@ -129,3 +139,9 @@ def hashes(root: Path) -> dict[str, str]:
     lock = YAML(typ="safe").load((root / "dvc.lock").read_text("utf-8"))
     outs = [out for stage in lock["stages"].values() for out in stage["outs"]]
     return {out["path"]: out["md5"] for out in outs if "/runs/" not in out["path"]}
+
+
+def processor_maker() -> str:
+    """The maker, as the kernel says it: the matrix library rounds otherwise on another maker's processors."""
+    found = re.search(r"vendor_id\s*: (\w+)", Path("/proc/cpuinfo").read_text("utf-8"))
+    return found.group(1) if found else "unknown"

@@ -13,7 +13,7 @@ from random import Random
 
 import pytest
 
-from tests.miniature import environment, games_text, make_clone, run, set_params
+from tests.miniature import environment, make_clone, run, set_params
 
 STAGE = "ppo@marooned"
 
@@ -96,7 +96,8 @@ def root(tmp_path: Path) -> Path:
         {
             "ppo.steps": 6,
             "ppo.turns_per_step": 24,
-            "bases.games": games_text("{marooned: 1, openspiel: 3}"),
+            "bases.games.text.marooned.episodes": 1,
+            "bases.games.text.openspiel.episodes": 3,
             "sft.epochs": 0.5,
         },
     )

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.miniature import ROOT, environment, games_text, hashes, make_clone, run, set_params
+from tests.miniature import ROOT, environment, hashes, make_clone, run, set_params
 
 DEADLINE = 300.0
 
@@ -64,7 +64,8 @@ def root(tmp_path: Path, judge: Judge) -> Path:
         {
             "ppo.steps": 3,
             "ppo.checkpoint_interval": 2,
-            "bases.games": games_text("{marooned: 1, openspiel: 3}"),
+            "bases.games.text.marooned.episodes": 1,
+            "bases.games.text.openspiel.episodes": 3,
             "sft.epochs": 0.5,
         },
     )

@@ -1,9 +1,9 @@
-"""The command for people: check the parameters, read the results, look into an episode, look up the rules.
+"""The command `castaway`: check the parameters, show results and episodes, play, and serve environments.
 
     castaway --help
 
-It reads what the pipeline left and changes nothing, except between the markers of a file that `--write` names. What
-builds anything is `dvc repro` and `python -m flows`. A mistake is told in one line, and the exit status is then 2.
+It reads the outputs of the pipeline and changes none of them; to build, use `dvc repro` or `python -m flows`. It writes
+only the files that an option or argument names. An error is printed in one line, with exit status 2.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from castaway.cli.task import app as task
 from castaway.cli.teacher import app as teacher
 from castaway.errors import CastawayError
 
-# Heavy things are imported inside the commands: `castaway --help` has to answer at once.
+# Most modules are imported inside the commands, so that `castaway --help` answers at once.
 
 
 class OneLineErrors(TyperGroup):
-    """Tells any mistake in one line, with exit status 2."""
+    """Prints any error in one line, with exit status 2."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the command, and leave with its status."""
+        """Run the command and exit with its status."""
         try:
             status = super().main(*args, **{**kwargs, "standalone_mode": False})
         except CastawayError as error:
             problem = str(error)
-        except TyperException as error:  # what was typed is no command of ours
+        except TyperException as error:  # unknown command, wrong option or argument
             problem = error.format_message() if hasattr(error, "format_message") else str(error)
         except (KeyboardInterrupt, typer.Abort):
             sys.exit(130)
@@ -45,7 +45,7 @@ class OneLineErrors(TyperGroup):
 app = typer.Typer(
     name="castaway",
     cls=OneLineErrors,
-    help="Look into a Castaway repository. To build, use `dvc repro`.",
+    help="Inspect a Castaway repository. To build, use `dvc repro`.",
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -56,14 +56,14 @@ app.add_typer(teacher, name="teacher")
 
 @app.callback(invoke_without_command=True)
 def start(context: typer.Context) -> None:
-    """Look into a Castaway repository. To build, use `dvc repro`."""
+    """Inspect a Castaway repository. To build, use `dvc repro`."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
 
 @app.command()
 def params(path: Annotated[Path, typer.Argument(help="The file to check.")] = Path("params.yaml")) -> None:
-    """Check params.yaml: print OK, or the mistake in one line."""
+    """Check params.yaml: print OK, or the error in one line."""
     from castaway.rl.advantages import estimator_named
     from castaway.tasks.registry import read_params
 
@@ -76,10 +76,10 @@ def params(path: Annotated[Path, typer.Argument(help="The file to check.")] = Pa
 @app.command()
 def results(
     root: Annotated[Path, typer.Option(help="The repository.")] = Path(),
-    write: Annotated[Path | None, typer.Option(help="Put them between this file's markers instead.")] = None,
-    headline: Annotated[bool, typer.Option("--headline", help="One table of three rows a run.")] = False,
+    write: Annotated[Path | None, typer.Option(help="Write them between the markers in this file instead.")] = None,
+    headline: Annotated[bool, typer.Option("--headline", help="One table with three rows per run.")] = False,
 ) -> None:
-    """Print the evaluation of every run that has been built, as markdown tables."""
+    """Print the results of every run that has been built, as Markdown tables."""
     from castaway.metrics.headline import headline_table
     from castaway.metrics.results import run_report
     from castaway.tasks.registry import read_params, task_class
@@ -99,15 +99,15 @@ def results(
 
 @app.command()
 def chat(
-    model: Annotated[Path | None, typer.Argument(help="A model's folder; data/RUN/merge if none is named.")] = None,
-    run: Annotated[str, typer.Option(help="Ask as this run's task does; what is known may stand after a |.")] = "",
+    model: Annotated[Path | None, typer.Argument(help="Folder of the model; default: data/RUN/merge.")] = None,
+    run: Annotated[str, typer.Option(help="Use the prompts of this run's task; a known fact may follow a |.")] = "",
     score: Annotated[bool, typer.Option("--score", help="Show the reward model's score, and the level.")] = False,
-    temperature: Annotated[float, typer.Option(min=0.0, help="0 takes the likeliest token each time.")] = 0.7,
-    max_new_tokens: Annotated[int, typer.Option(min=1, help="The longest answer.")] = 64,
-    seed: Annotated[int, typer.Option(help="Of the drawn tokens.")] = 1,
-    root: Annotated[Path, typer.Option(help="The repository, for the task's models.")] = Path(),
+    temperature: Annotated[float, typer.Option(min=0.0, help="0 always takes the most likely token.")] = 0.7,
+    max_new_tokens: Annotated[int, typer.Option(min=1, help="Maximum length of a reply, in tokens.")] = 64,
+    seed: Annotated[int, typer.Option(help="Random seed for sampling.")] = 1,
+    root: Annotated[Path, typer.Option(help="The repository with the run's models.")] = Path(),
 ) -> None:
-    """Talk to a trained model, a line a turn: /new forgets, /quit leaves."""
+    """Chat with a trained model, one line per turn: /new starts over, /quit ends."""
     from castaway.tasks.registry import read_params
     from castaway.tools.view import view_of
 
@@ -115,9 +115,9 @@ def chat(
         raise CastawayError("name a model's folder or a --run; --score needs a --run")
     runs = read_params(root / "params.yaml").tasks if run else {}
     views = {name: view_of(one.task) for name, one in runs.items()}
-    talkative = {name: view for name, view in views.items() if view.chat_messages("hello") is not None}
-    if run and run not in talkative:
-        raise CastawayError(f"--run is {run!r}, expected a run that one can talk to: {', '.join(talkative) or 'none'}")
+    with_chat = {name: view for name, view in views.items() if view.chat_messages("hello") is not None}
+    if run and run not in with_chat:
+        raise CastawayError(f"--run is {run!r}, expected a run whose task has a chat: {', '.join(with_chat) or 'none'}")
 
     folder = model or root / "data" / run / "merge"
     if not (folder / "config.json").is_file():
@@ -127,17 +127,17 @@ def chat(
     from castaway.tools.chat import converse, load_chat, load_scorer, plain
 
     seed_everything(seed, threads=1)
-    view = talkative.get(run)
-    talk = load_chat(
+    view = with_chat.get(run)
+    conversation = load_chat(
         folder, lambda line: (view and view.chat_messages(line)) or plain(line), temperature, max_new_tokens
     )
-    scorer = load_scorer(root, run, talk.tokenizer) if score else None
-    converse(talk, scorer, view.chat_remark if view and score else None)
+    scorer = load_scorer(root, run, conversation.tokenizer) if score else None
+    converse(conversation, scorer, view.chat_remark if view and score else None)
 
 
 @app.command()
 def episode(path: Annotated[Path, typer.Argument(help="A .jsonl file in data/RUN/evaluate/POLICY/.")]) -> None:
-    """Print a saved episode: who said what, how it was judged, and what came of it."""
+    """Print a saved episode: the replies, the verdicts on them, and the result."""
     from castaway.datasets.episodes import read_episode
     from castaway.tools.transcript import episode_text
 
@@ -147,9 +147,9 @@ def episode(path: Annotated[Path, typer.Argument(help="A .jsonl file in data/RUN
 @app.command()
 def replay(
     path: Annotated[Path, typer.Argument(help="A .jsonl file in data/RUN/evaluate/POLICY/.")],
-    to: Annotated[Path | None, typer.Option(help="Write here instead of beside the episode.")] = None,
+    to: Annotated[Path | None, typer.Option(help="File to write; default: beside the episode.")] = None,
 ) -> None:
-    """Write a saved episode of MAROONED as one HTML file, to be watched in any browser."""
+    """Write a saved episode of MAROONED as one HTML file that replays it in a browser."""
     from castaway.datasets.episodes import read_episode
     from castaway.tools.marooned.replay.page import replay_page
 
@@ -164,10 +164,10 @@ def replay(
 @app.command()
 def balance(
     scenario: Annotated[str, typer.Option(help="A scenario of MAROONED.")] = "skiff",
-    episodes: Annotated[int, typer.Option(min=1, help="Games of each match.")] = 500,
-    processes: Annotated[int, typer.Option(min=1, help="Play so many games at once.")] = 1,
+    episodes: Annotated[int, typer.Option(min=1, help="Number of games of each match.")] = 500,
+    processes: Annotated[int, typer.Option(min=1, help="Number of games played in parallel.")] = 1,
 ) -> None:
-    """Play scripted crews against scripted traitors, and print who wins how often, and how."""
+    """Play scripted crews against scripted traitors, and print how often and how each side wins."""
     from castaway.tools.marooned.balance import balance_table
 
     typer.echo(balance_table(scenario, episodes, processes))
@@ -176,12 +176,12 @@ def balance(
 @app.command()
 def openenv(
     scenario: Annotated[str, typer.Option(help="A scenario of MAROONED.")] = "skiff",
-    rendering: Annotated[str, typer.Option(help="What sailors are shown: full or compact.")] = "full",
-    host: Annotated[str, typer.Option(help="Where to listen; there is no authentication.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 for any free one.")] = 8000,
-    sessions: Annotated[int, typer.Option(min=1, help="Games at once at the most.")] = 256,
+    rendering: Annotated[str, typer.Option(help="Form of the prompts: full or compact.")] = "full",
+    host: Annotated[str, typer.Option(help="Address to listen on; there is no authentication.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 for any free port.")] = 8000,
+    sessions: Annotated[int, typer.Option(min=1, help="Maximum number of games at the same time.")] = 256,
 ) -> None:
-    """Serve MAROONED to OpenEnv trainers until Ctrl-C; each connection plays a game of its own."""
+    """Serve MAROONED to OpenEnv trainers until Ctrl-C; each connection plays its own game."""
     if rendering not in ("full", "compact"):
         raise CastawayError(f"there is no rendering {rendering!r}: choose full or compact")
     try:
@@ -194,14 +194,14 @@ def openenv(
 
 @app.command()
 def play(
-    sailor: Annotated[str | None, typer.Option(help="Whom you play; drawn by the game if not named.")] = None,
+    sailor: Annotated[str | None, typer.Option(help="The sailor you play; default: chosen by the task id.")] = None,
     scenario: Annotated[str, typer.Option(help="A scenario of MAROONED.")] = "skiff",
-    game: Annotated[int, typer.Option(min=0, help="The task id: the same game each time.")] = 0,
-    model: Annotated[Path | None, typer.Option(help="A trained model's folder plays the others.")] = None,
-    rendering: Annotated[str, typer.Option(help="What that model was trained to read: full or compact.")] = "compact",
+    game: Annotated[int, typer.Option(min=0, help="The task id: an equal id gives an equal game.")] = 0,
+    model: Annotated[Path | None, typer.Option(help="Folder of a trained model for the other sailors.")] = None,
+    rendering: Annotated[str, typer.Option(help="Form of that model's prompts: full or compact.")] = "compact",
     save: Annotated[Path | None, typer.Option(help="Write the episode here, for `castaway replay`.")] = None,
 ) -> None:
-    """Play a sailor of MAROONED in the terminal, among scripted ones or a trained model."""
+    """Play a sailor of MAROONED in the terminal; scripts or a trained model play the others."""
     from castaway.tools.marooned.terminal import play_game
 
     play_game(scenario, game, sailor, model, rendering, save)
@@ -209,10 +209,10 @@ def play(
 
 @app.command()
 def rules(
-    scenarios: Annotated[list[str] | None, typer.Argument(help="Scenarios of MAROONED; all if none is named.")] = None,
-    write: Annotated[Path | None, typer.Option(help="Put them between this file's markers instead.")] = None,
+    scenarios: Annotated[list[str] | None, typer.Argument(help="Scenarios of MAROONED; default: all.")] = None,
+    write: Annotated[Path | None, typer.Option(help="Write them between the markers in this file instead.")] = None,
 ) -> None:
-    """Print the constants of MAROONED's scenarios side by side, and what is paid."""
+    """Print the constants and rewards of MAROONED's scenarios as tables."""
     from castaway.envs.marooned.scenario import load_scenario
     from castaway.tools.marooned.rulebook import SCENARIOS, constants_table, pay_table
 
@@ -223,7 +223,7 @@ def rules(
 
 
 def show(text: str, name: str, path: Path | None) -> None:
-    """Print, or write between the markers `name` of a file."""
+    """Print the text, or write it between the markers `name` in a file."""
     from castaway.metrics.markdown import replace_between
 
     if path is None:

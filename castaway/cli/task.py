@@ -1,4 +1,4 @@
-"""`castaway task`: write a task of one's own, check it, and explain a task id."""
+"""`castaway task`: create a package for a new task, check a task, and explain a task id."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import typer
 
 from castaway.errors import CastawayError
 
-app = typer.Typer(help="Write a task of your own, check it, explain a task id.", no_args_is_help=True)
+app = typer.Typer(help="Create a task of your own, check it, explain a task id.", no_args_is_help=True)
 
 
 @app.command()
 def new(
-    name: Annotated[str, typer.Argument(help="The task's name: small letters, digits and underscores.")],
-    to: Annotated[Path | None, typer.Option(help="The folder to write; castaway-NAME if none is named.")] = None,
+    name: Annotated[str, typer.Argument(help="The task's name: lower-case letters, digits and underscores.")],
+    to: Annotated[Path | None, typer.Option(help="The folder to write; default: castaway-NAME.")] = None,
 ) -> None:
     """Write a small package with a working game, its tests and a README; nothing is installed."""
     from castaway.tools.new_task import write_package
@@ -25,10 +25,10 @@ def new(
 
 @app.command()
 def check(
-    name: Annotated[str, typer.Argument(help="The task's name, as its entry point has it.")],
+    name: Annotated[str, typer.Argument(help="The task's name, which is that of its entry point.")],
     root: Annotated[Path, typer.Option(help="The repository.")] = Path(),
 ) -> None:
-    """Say in one line each what a task still lacks; the exit status is 2 if anything."""
+    """Print what a task still lacks, one line each; the exit status is 2 if there is anything."""
     from castaway.tools.check_task import findings
 
     missing = list(findings(name, root))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -27,14 +28,32 @@ def _sentence(model: type[BaseModel], mistake: Any, place: Location) -> str:
     location: Location = mistake["loc"]
     key, kind = _dotted((*place, *location)), mistake["type"]
     if kind in ("extra_forbidden", "invalid_key"):
-        return f"{key} is unknown, {_nearest(model, location, place)}"
+        return unknown((*place, *location), list(_section(model, location[:-1]).model_fields))
     if kind == "missing":
         return f"{key} is missing"
     if kind == "value_error":  # a check over several keys; its own message names the key
         return ".".join(filter(None, (key, str(mistake["ctx"]["error"]))))
     if location[-1:] == ("[key]",):
-        return f"{_dotted((*place, *location[:-1]))} is not a valid name, expected {_expected(mistake)}"
-    return f"{key} is {_shown(mistake['input'])}, expected {_expected(mistake)}"
+        return f"{_dotted((*place, *location[:-1]))} is no name, expected {_expected(mistake)}"
+    return f"{key} is {shown(mistake['input'])}, expected {_expected(mistake)}"
+
+
+def unknown(location: Location, names: Sequence[str]) -> str:
+    """The sentence about a key that there is not: the one that was probably meant, or all that there are."""
+    *place, name = location
+    close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
+    hint = f"did you mean {_dotted((*place, close[0]))}?" if close else f"expected one of {', '.join(names) or 'none'}"
+    return f"{_dotted(location)} is unknown, {hint}"
+
+
+def shown(value: Any) -> str:
+    """A value as one would type it into the file, shortened."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _expected(mistake: Any) -> str:
@@ -44,26 +63,8 @@ def _expected(mistake: Any) -> str:
     return f"{words[0].lower()}{words[1:]}"
 
 
-def _shown(value: Any) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return str(value).lower()
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
 def _dotted(location: Location) -> str:
     return ".".join(map(str, location))
-
-
-def _nearest(model: type[BaseModel], location: Location, place: Location) -> str:
-    """A hint: the known key closest to an unknown one, or else all known keys."""
-    names = list(_section(model, location[:-1]).model_fields)
-    close = difflib.get_close_matches(str(location[-1]), names, n=1, cutoff=0.5)
-    if close:
-        return f"did you mean {_dotted((*place, *location[:-1], close[0]))}?"
-    return f"expected one of {', '.join(names)}"
 
 
 def _section(model: type[BaseModel], location: Location) -> type[BaseModel]:

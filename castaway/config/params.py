@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, SerializeAsAny, ValidationError, model_validator
 
-from castaway.config.mistakes import Location, explain
+from castaway.config.mistakes import Location, explain, shown, unknown
 from castaway.config.section import (
     Fraction,
     NaturalNumber,
@@ -427,6 +427,13 @@ def _run(run: Any, game_model: GameModel, place: Location) -> Any:
         return run
     overrides = {key: run[key] for key in STAGE_SECTIONS if key in run}
     own = {key: value for key, value in run.items() if key not in overrides}
+    keys = [key for key in RunParams.model_fields if key != "overrides"]
+    for key in own:
+        if key not in keys:
+            raise CastawayError(unknown((*place, key), [*keys, *STAGE_SECTIONS]))
+    for section, changed in overrides.items():
+        if not isinstance(changed, dict):
+            raise CastawayError(f"{'.'.join(map(str, place))}.{section} is {shown(changed)}, expected a mapping")
     return {**_with_game(own, own.get("task"), game_model, place), "overrides": overrides}
 
 
@@ -439,8 +446,10 @@ def _base(base: Any, game_model: GameModel, place: Location) -> Any:
 
 def _with_game(block: Any, task: Any, game_model: GameModel, place: Location) -> Any:
     """A block with its `game` replaced by the task's model; a malformed block is left for pydantic to report."""
-    if not (isinstance(block, dict) and isinstance(task, str) and "game" in block):
+    if not (isinstance(block, dict) and "game" in block):
         return block
+    if not isinstance(task, str):
+        return {**block, "game": Section()}
     try:
         model = game_model(task)
     except CastawayError as error:

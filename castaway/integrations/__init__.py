@@ -1,1 +1,1 @@
-"""MAROONED for other people's trainers: OpenEnv and PettingZoo."""
+"""Adapters that offer MAROONED to other training libraries: OpenEnv and PettingZoo."""

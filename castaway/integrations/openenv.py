@@ -1,4 +1,4 @@
-"""MAROONED as an OpenEnv environment: what goes over the wire, the environment behind it, and a typed client.
+"""MAROONED as an OpenEnv environment: the messages, the environment, and a typed client.
 
     castaway openenv --scenario skiff --port 8000
 
@@ -8,9 +8,8 @@
             replies = {prompt.agent: my_model(prompt.messages) for prompt in result.observation.prompts}
             result = client.step(MaroonedAction(replies=replies))
 
-Each connection is a session with a game of its own. A step answers for all sailors of the seat that are asked, with
-what a model wrote: its line `ACTION: ` counts, and what is not a legal action there is waiting. The seed is the task
-id.
+Each connection is a session with its own game. A step takes one reply for each sailor of the seat that has a prompt:
+the text after `ACTION: ` is the action, and an invalid reply is replaced by waiting. The seed is the task id.
 """
 
 from __future__ import annotations
@@ -28,44 +27,44 @@ from castaway.tasks.environment import HELD_OUT_START, Message
 from castaway.tasks.reply import Reply, parse_reply
 
 LONGEST_REPLY = 16_384
-"""Characters that a model may write in a turn."""
+"""Maximum length of a reply, in characters."""
 
 Text = Annotated[str, Field(max_length=LONGEST_REPLY)]
 
 
 class MaroonedAction(Action):
-    """What the sailors' models wrote."""
+    """The replies of the sailors' models."""
 
     replies: dict[str, Text] = Field(max_length=64, description="Sailor to a text with a line `ACTION: <action>`")
 
     @classmethod
     def typed(cls, actions: dict[str, str]) -> MaroonedAction:
-        """From typed actions without a reasoning."""
+        """Make it from actions, without any reasoning."""
         return cls(replies={agent: str(Reply("", action)) for agent, action in actions.items()})
 
 
 class SailorPrompt(BaseModel):
-    """One sailor's turn to speak."""
+    """The prompt of one sailor."""
 
     agent: str
     role: str
     messages: list[Message]
     legal: list[str]
-    """Legal actions but talk, as typed."""
+    """All legal actions except talk, as text."""
 
 
 class MaroonedObservation(Observation):
-    """What the sailors of the seat are shown, and what came of their last actions; `reward` is their sum."""
+    """The prompts of the seat's sailors, and the results of their last actions; `reward` is the sum of `rewards`."""
 
     prompts: list[SailorPrompt] = Field(default_factory=list)
-    rewards: dict[str, float] = Field(default_factory=dict, description="What each sailor of the seat was paid")
-    refusals: dict[str, str] = Field(default_factory=dict, description="Why a reply was waiting, in one sentence")
+    rewards: dict[str, float] = Field(default_factory=dict, description="The reward of each sailor of the seat")
+    refusals: dict[str, str] = Field(default_factory=dict, description="Why a reply was invalid, in one sentence")
     success: bool | None = Field(default=None, description="Whether the seat has won, once done")
     ending: str = Field(default="", description="How the game ended, once done")
 
 
 class MaroonedState(State):
-    """Which game it is. Nothing in it that a sailor may not know."""
+    """The state of a session. It contains nothing that a sailor may not know."""
 
     scenario: str = ""
     seat: str = ""
@@ -73,12 +72,12 @@ class MaroonedState(State):
 
 
 class MaroonedOpenEnvironment(Environment[MaroonedAction, MaroonedObservation, MaroonedState]):
-    """One session's game."""
+    """The environment of one session."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True
 
     def __init__(self, scenario: str = "skiff", rendering: str = "full") -> None:
-        """A table for games of one scenario."""
+        """Prepare for games of one scenario, with prompts in one rendering: `full` or `compact`."""
         super().__init__()
         self._game = MaroonedEnvironment(scenario, rendering)
         self._state = MaroonedState(scenario=scenario)
@@ -87,7 +86,7 @@ class MaroonedOpenEnvironment(Environment[MaroonedAction, MaroonedObservation, M
     def reset(
         self, seed: int | None = None, episode_id: str | None = None, seat: str = "crew", **kwargs: Any
     ) -> MaroonedObservation:
-        """Start the game of the task id `seed`; without one, of the id after this session's last.
+        """Start the game with the task id `seed`; without a seed, with the id after this session's last one.
 
         Raises:
             ValueError: an argument is unknown or wrong, or the id is held out for evaluation.
@@ -113,16 +112,16 @@ class MaroonedOpenEnvironment(Environment[MaroonedAction, MaroonedObservation, M
         """Play one turn.
 
         Raises:
-            ValueError: no game is being played, or a reply is by somebody who is not asked.
+            ValueError: no game is being played, or a reply is for a sailor without a prompt.
         """
         if self._state.task_id is None:
             raise ValueError("there is no game yet: reset first, over the same connection")
         if self._game.done:
             raise ValueError("the game is over: reset before the next step")
         prompts = {prompt.agent: prompt for prompt in self._game.prompts()}
-        strangers = sorted(set(action.replies) - set(prompts))
-        if strangers:
-            raise ValueError(f"{strangers[0][:40]!r} is not asked: reply for {', '.join(prompts)}")
+        unknown = sorted(set(action.replies) - set(prompts))
+        if unknown:
+            raise ValueError(f"{unknown[0][:40]!r} has no prompt now: reply for {', '.join(prompts)}")
         typed = {agent: parse_reply(text).action for agent, text in action.replies.items()}
         found = {agent: self._game.rules.refusal(prompts[agent].observation, text) for agent, text in typed.items()}
         rewards = self._game.step(typed)
@@ -154,12 +153,12 @@ class MaroonedOpenEnvironment(Environment[MaroonedAction, MaroonedObservation, M
 
     @property
     def state(self) -> MaroonedState:
-        """Which game it is."""
+        """The current game."""
         return self._state
 
 
 class MaroonedClient(EnvClient[MaroonedAction, MaroonedObservation, MaroonedState]):
-    """A session on a server of MAROONED."""
+    """A client for a server of MAROONED; each connection is a session."""
 
     def _step_payload(self, action: MaroonedAction) -> dict[str, Any]:
         return action.model_dump()

@@ -1,4 +1,4 @@
-"""The OpenEnv server of MAROONED: on this host alone unless told otherwise, and not to be upset by what it is sent."""
+"""The OpenEnv server of MAROONED, with a guard against messages that are too large or malformed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from castaway.errors import CastawayError
 from castaway.integrations.openenv import MaroonedAction, MaroonedObservation, MaroonedOpenEnvironment, MaroonedState
 
 LARGEST = 1 << 20
-"""Bytes of one request or message."""
+"""Maximum size of a request or message, in bytes."""
 
 Event = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Event]]
@@ -27,17 +27,17 @@ Asgi = Callable[[Event, Receive, Send], Awaitable[None]]
 
 
 def make_app(scenario: str, rendering: str, sessions: int) -> Asgi:
-    """The server's application.
+    """The ASGI application of the server.
 
     Args:
-        scenario: of all its games.
-        rendering: `full` or `compact`.
-        sessions: so many at once at the most.
+        scenario: of all games.
+        rendering: of the prompts, `full` or `compact`.
+        sessions: maximum number of sessions at the same time.
 
     Raises:
         CastawayError: there is no such scenario.
     """
-    load_scenario(scenario)
+    load_scenario(scenario)  # only for its error: otherwise the first session would fail
     app: FastAPI = create_fastapi_app(
         partial(MaroonedOpenEnvironment, scenario, rendering),
         MaroonedAction,
@@ -49,44 +49,45 @@ def make_app(scenario: str, rendering: str, sessions: int) -> Asgi:
 
     @app.exception_handler(ValueError)
     async def refuse(request: Request, error: ValueError) -> JSONResponse:
-        """What the environment refuses is the caller's mistake."""
+        """Status 400 instead of 500: a ValueError of the environment is the caller's error."""
         return JSONResponse({"detail": str(error)}, status_code=400)
 
     return Guard(app)
 
 
-def serve(app: Asgi, host: str, port: int, told: Callable[[str], object]) -> None:
+def serve(app: Asgi, host: str, port: int, announce: Callable[[str], object]) -> None:
     """Serve until the process is asked to stop.
 
     Args:
         app: from `make_app`.
-        host: where to listen.
-        port: 0 for any free one.
-        told: is handed the address as soon as it can be connected to.
+        host: address to listen on.
+        port: 0 for any free port.
+        announce: called with the server's address as soon as clients can connect.
 
     Raises:
-        CastawayError: it cannot listen there.
+        CastawayError: the address or port cannot be used.
     """
-    # What is a little too large gets an answer from the guard; what is far too large is cut off with code 1009.
+    # Twice the limit: the guard answers a message that is a little too large with an error, and uvicorn closes the
+    # connection with code 1009 for one that is much too large.
     config = uvicorn.Config(cast(Any, app), log_level="warning", ws_max_size=2 * LARGEST)
     try:
         listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
         raise CastawayError(f"cannot listen on {host} port {port}: {error.strerror}") from None
     with listening:
-        told(f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}")
+        announce(f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}")
         uvicorn.Server(config).run(sockets=[listening])
 
 
 class Guard:
-    """Answers what is too large, or no JSON object, with a clear error, and keeps it from the application."""
+    """Answers messages that are too large or are not JSON objects with an error; the application does not get them."""
 
     def __init__(self, app: Asgi) -> None:
-        """Stand before `app`."""
+        """Guard the application `app`."""
         self._app = app
 
     async def __call__(self, scope: Event, receive: Receive, send: Send) -> None:
-        """Let through what is well-formed."""
+        """Pass on what is well-formed."""
         if scope["type"] == "websocket":
             await self._app(scope, partial(_next_message, receive, send), send)
         elif scope["type"] == "http":
@@ -101,7 +102,7 @@ class Guard:
 
 
 async def _body(receive: Receive) -> bytes | None:
-    """The whole request, or None if it is too large; no more than the limit is kept of it."""
+    """The body of a request, or None if it is too large; not more than `LARGEST` bytes are kept in memory."""
     parts: list[bytes] = []
     size = 0
     while True:
@@ -116,7 +117,7 @@ async def _body(receive: Receive) -> bytes | None:
 
 
 def _once(body: bytes, receive: Receive) -> Receive:
-    """A request that has been read already, and what comes after it."""
+    """A `Receive` that gives a body that has been read already, and then the later events."""
     waiting = [body]
 
     async def again() -> Event:
@@ -126,7 +127,7 @@ def _once(body: bytes, receive: Receive) -> Receive:
 
 
 async def _next_message(receive: Receive, send: Send) -> Event:
-    """The next message that the application can read; all others are answered here."""
+    """The next well-formed message; errors are sent for all others."""
     while True:
         event = await receive()
         if event["type"] != "websocket.receive":
@@ -139,7 +140,7 @@ async def _next_message(receive: Receive, send: Send) -> Event:
 
 
 def _problem(event: Event) -> tuple[str, str]:
-    """What is wrong with a message, as a code and a sentence, both empty if nothing is."""
+    """What is wrong with a message, as an error code and a sentence; both are empty if it is well-formed."""
     text = event.get("text")
     if text is None:
         return "INVALID_JSON", "a message is text, not bytes"
@@ -148,5 +149,5 @@ def _problem(event: Event) -> tuple[str, str]:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        return "INVALID_JSON", f"the message is no JSON: {str(error)[:200]}"
-    return ("", "") if isinstance(found, dict) else ("INVALID_JSON", "the message is no JSON object")
+        return "INVALID_JSON", f"the message is not JSON: {str(error)[:200]}"
+    return ("", "") if isinstance(found, dict) else ("INVALID_JSON", "the message is not a JSON object")

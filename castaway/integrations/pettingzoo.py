@@ -6,11 +6,11 @@
         actions = {agent: my_policy(observations[agent]) for agent in environment.agents}
         observations, rewards, terminations, truncations, infos = environment.step(actions)
 
-An observation is the text that the sailor is shown, an action a typed action such as `GATHER WOOD_1`; anything else is
-waiting. The seed is the task id: the same seed and actions give the same texts and rewards. An info holds the sailor's
-`role`, its chat `messages` and its `legal` actions, which `action_space(agent).sample(legal)` draws from.
+An observation is the text of the sailor's prompt. An action is text such as `GATHER WOOD_1`; an illegal one is replaced
+by waiting. The seed is the task id: the same seed and actions give the same texts and rewards. An info contains the
+sailor's `role`, its chat `messages` and its `legal` actions; `action_space(agent).sample(legal)` chooses one of these.
 
-Sailors that die or are ejected terminate at once, all others when the game ends.
+A sailor that dies or is ejected terminates at once, all others at the end of the game.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from castaway.envs.marooned.environment import MaroonedEnvironment
 from castaway.tasks.environment import Prompt
 
 LONGEST = 65_536
-"""No prompt and no action that is read is longer, in characters."""
+"""Maximum length of an observation or action, in characters."""
 
 Infos = dict[str, dict[str, Any]]
 Step = tuple[dict[str, str], dict[str, float], dict[str, bool], dict[str, bool], Infos]
 
 
 class AnyText(Text):
-    """Any string up to a length. Sampled are short strings of ASCII, or one of the strings that are given."""
+    """A space of all strings up to `LONGEST` characters; it samples short ASCII strings, or one of given strings."""
 
     def __init__(self, seed: int | None = None) -> None:
-        """Draw from a generator of this seed."""
+        """Make the space, with a seed for its samples."""
         super().__init__(max_length=64, min_length=0, charset=printable, seed=seed)
 
     def contains(self, x: Any) -> bool:
-        """Whether it is a string that is not too long."""
+        """Whether `x` is a string of at most `LONGEST` characters."""
         return isinstance(x, str) and len(x) <= LONGEST
 
     def sample(self, mask: Any = None, probability: Any = None) -> str:
@@ -51,12 +51,14 @@ class AnyText(Text):
 
 
 class MaroonedParallel(ParallelEnv[str, str, str]):
-    """A table for games of one scenario; see the module."""
+    """Games of one scenario of MAROONED; the module describes observations and actions."""
 
     metadata = {"name": "marooned_v0", "render_modes": [], "is_parallelizable": True}  # noqa: RUF012
 
     def __init__(self, scenario: str = "skiff", rendering: str = "full", seat: str = "all") -> None:
-        """Hand over the sailors of `seat`: all, the crew or the traitor; scripts play the others.
+        """Prepare for games in which the caller plays the sailors of `seat`: `all`, `crew` or `traitor`.
+
+        Scripts play the others. The rendering of the prompts is `full` or `compact`.
 
         Raises:
             CastawayError: there is no such scenario.
@@ -71,15 +73,15 @@ class MaroonedParallel(ParallelEnv[str, str, str]):
         self._action_spaces = {agent: AnyText() for agent in self.possible_agents}
 
     def observation_space(self, agent: str) -> AnyText:
-        """The same object each time."""
+        """The agent's observation space; always the same object, as PettingZoo requires."""
         return self._observation_spaces[agent]
 
     def action_space(self, agent: str) -> AnyText:
-        """The same object each time."""
+        """The agent's action space; always the same object, as PettingZoo requires."""
         return self._action_spaces[agent]
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict[str, str], Infos]:
-        """Start the game of the task id `seed`; without one, of the id after the last. There are no options.
+        """Start the game with the task id `seed`; without a seed, with the id after the last one. Options are ignored.
 
         Raises:
             ValueError: the seed is negative or the seat unknown.
@@ -89,20 +91,20 @@ class MaroonedParallel(ParallelEnv[str, str, str]):
         self._next = task_id + 1
         prompts = self._game.prompts()
         self.agents = [prompt.agent for prompt in prompts]
-        return self._told(prompts, self.agents)
+        return self._observations(prompts, self.agents)
 
     def step(self, actions: dict[str, str]) -> Step:
-        """Play one turn of all living sailors; whoever is missing waits."""
+        """Play one turn of all living sailors; a sailor without an action waits."""
         playing = self.agents
         rewards = self._game.step({agent: str(actions[agent]) for agent in playing if agent in actions})
         prompts = self._game.prompts()
-        self.agents = [prompt.agent for prompt in prompts]  # every living sailor of the seat is asked every turn
-        observations, infos = self._told(prompts, playing)
+        self.agents = [prompt.agent for prompt in prompts]  # every living sailor of the seat has a prompt in every turn
+        observations, infos = self._observations(prompts, playing)
         ended = {agent: agent not in self.agents for agent in playing}
         return observations, {agent: rewards[agent] for agent in playing}, ended, dict.fromkeys(playing, False), infos
 
-    def _told(self, prompts: Sequence[Prompt], agents: Sequence[str]) -> tuple[dict[str, str], Infos]:
-        """Texts and infos; who is out is told nothing more."""
+    def _observations(self, prompts: Sequence[Prompt], agents: Sequence[str]) -> tuple[dict[str, str], Infos]:
+        """Observations and infos of these agents; empty ones for a sailor that has died or was ejected."""
         asked = {prompt.agent: prompt for prompt in prompts}
         observations, infos = dict.fromkeys(agents, ""), {agent: dict[str, Any]() for agent in agents}
         for agent in agents:

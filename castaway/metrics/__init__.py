@@ -1,1 +1,1 @@
-"""Figures: intervals, rankings, charts and tables."""
+"""Statistics and reports: confidence intervals, ranking metrics, charts and tables."""

@@ -1,6 +1,6 @@
-"""Shares as a picture: groups of bars with their intervals, as an SVG file that any browser shows.
+"""Draws shares as grouped bars with confidence intervals, in an SVG file.
 
-Written by hand and not by a plotting library: equal figures give equal bytes, on every machine.
+No plotting library is used, so that equal figures give equal bytes on every machine.
 """
 
 from __future__ import annotations
@@ -10,16 +10,17 @@ from html import escape
 from typing import Any
 
 COLOURS = ("#bbbbbb", "#66ccee", "#4477aa", "#228833", "#ccbb44", "#ee6677", "#aa3377")
-"""Paul Tol's bright scheme, which people who see colours differently can tell apart."""
+"""Paul Tol's bright scheme, which is safe for colour-blind readers."""
 BAR, SPACE, HEIGHT, LEFT, TOP = 9, 14, 220, 44, 40
+"""Width of a bar, space between groups, height of the plot, left and top margins; in pixels."""
 
 
 def grouped_bars(groups: Mapping[str, Mapping[str, Mapping[str, Any]]], name: str) -> str:
-    """A group of bars for each of `groups`, in it a bar for each player that has a figure of that name.
+    """An SVG with one group of bars for each of `groups`, and in it one bar for each player that has the figure.
 
     Args:
-        groups: by group and player, figures with `NAME`, `NAME_low` and `NAME_high`, from 0 to 1.
-        name: which figure.
+        groups: figures by group and player; `NAME`, `NAME_low` and `NAME_high` are from 0 to 1.
+        name: the figure to draw.
     """
     players = list(dict.fromkeys(p for figures in groups.values() for p, found in figures.items() if name in found))
     width = len(players) * BAR + SPACE
@@ -36,10 +37,12 @@ def grouped_bars(groups: Mapping[str, Mapping[str, Mapping[str, Any]]], name: st
 
 
 def _y(share: float) -> float:
+    """The vertical position of a share from 0 to 1, in pixels from the top."""
     return round(TOP + HEIGHT * (1 - share), 1)
 
 
 def _scale(right: int) -> str:
+    """Horizontal lines at every 25 %, with their labels."""
     lines = [
         f'<line x1="{LEFT}" y1="{_y(share / 100)}" x2="{right}" y2="{_y(share / 100)}" stroke="#dddddd"/>'
         f'<text x="4" y="{_y(share / 100) + 4}">{share} %</text>'
@@ -49,6 +52,7 @@ def _scale(right: int) -> str:
 
 
 def _legend(players: list[str]) -> str:
+    """The players' names and colours."""
     return "\n".join(
         f'<rect x="{LEFT + 90 * place}" y="8" width="10" height="10" fill="{COLOURS[place % len(COLOURS)]}"/>'
         f'<text x="{LEFT + 90 * place + 14}" y="17">{escape(player)}</text>'
@@ -57,7 +61,7 @@ def _legend(players: list[str]) -> str:
 
 
 def _bar(left: float, figures: Mapping[str, Any], name: str, colour: str) -> str:
-    """A bar from 0 to the share, and a line over its interval."""
+    """A bar from 0 to the share, with a vertical line for its interval."""
     top, middle = _y(figures[name]), left + (BAR - 1) / 2
     low, high = _y(figures[f"{name}_low"]), _y(figures[f"{name}_high"])
     return (

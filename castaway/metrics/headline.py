@@ -1,4 +1,4 @@
-"""The one table of the README: what SFT, PPO and the final policy of each run come to."""
+"""The main results table of the README: the SFT, PPO and final policy of each run."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from pathlib import Path
 
 from castaway.metrics.markdown import percent, table
 from castaway.metrics.policies import POLICIES
-from castaway.metrics.results import Figures, from_file, share
+from castaway.metrics.results import Figures, figure, from_file, share
 
 
 def headline_table(folders: Mapping[str, Path]) -> str:
-    """Three rows a run, from its folder `data/RUN/metrics`; all policies of a run played the same held-out episodes.
+    """A Markdown table with three rows per run. All policies of a run played the same held-out episodes.
+
+    Args:
+        folders: the folder `data/RUN/metrics` of each run.
 
     Raises:
-        CastawayError: a file is no JSON or lacks a figure; the line names the file.
+        CastawayError: a file is missing, is not JSON or lacks a figure; the message names the file.
     """
     rows = [
         row
@@ -26,8 +29,13 @@ def headline_table(folders: Mapping[str, Path]) -> str:
 
 
 def _rows(evaluate: Figures) -> list[list[str]]:
-    found = [(policy, evaluate[policy]) for policy in POLICIES if policy != "base"]
+    found = [(policy, figure(evaluate, policy)) for policy in POLICIES if policy != "base"]
     return [
-        [policy, share(figures, "success_rate"), percent(figures["invalid_rate"]), str(figures["episodes"])]
+        [
+            policy,
+            share(figures, "success_rate"),
+            percent(figure(figures, "invalid_rate")),
+            str(figure(figures, "episodes")),
+        ]
         for policy, figures in found
     ]

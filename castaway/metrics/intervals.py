@@ -1,4 +1,4 @@
-"""Intervals: what a figure from so many episodes can be trusted for."""
+"""95 % confidence intervals of shares and means."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ Z95 = 1.959963984540054
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A figure with its 95 % interval."""
+    """A figure with its 95 % confidence interval."""
 
     value: float
     low: float
     high: float
 
     def entries(self, name: str) -> dict[str, float]:
-        """As metrics: `NAME`, `NAME_low`, `NAME_high`."""
+        """The interval as metrics, rounded to 6 decimals: `NAME`, `NAME_low`, `NAME_high`."""
         return {name: round(self.value, 6), f"{name}_low": round(self.low, 6), f"{name}_high": round(self.high, 6)}
 
 
 def proportion(successes: int, trials: int) -> Interval:
-    """A share with its Wilson score interval (Wilson 1927); 0 trials give the interval from 0 to 1.
+    """The share of successes with its Wilson score interval (Wilson 1927); 0 trials give the interval from 0 to 1.
 
     centre = (p + z^2 / 2n) / (1 + z^2 / n)
     half   = z / (1 + z^2 / n) * sqrt(p (1 - p) / n + z^2 / 4n^2)
@@ -40,9 +40,14 @@ def proportion(successes: int, trials: int) -> Interval:
 
 
 def clustered_mean(clusters: Sequence[Sequence[float]], resamples: int = 1000) -> Interval:
-    """The mean of all values with a percentile interval from resampling whole clusters (Efron's bootstrap).
+    """The mean of all values, with a percentile interval from a cluster bootstrap (Efron 1979).
 
-    Values of one episode hang together: resampling them one by one would make the interval too narrow.
+    Whole clusters are resampled: values of one episode depend on each other, and resampling single values would make
+    the interval too narrow. The resampling has a fixed seed.
+
+    Args:
+        clusters: the values of each cluster, for example of each episode; empty clusters are ignored.
+        resamples: number of bootstrap samples.
     """
     filled = [cluster for cluster in clusters if cluster]
     if not filled:

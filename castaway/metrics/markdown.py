@@ -1,4 +1,4 @@
-"""Markdown: numbers as people read them, tables that are aligned as plain text too, and text between markers."""
+"""Writes Markdown: percentages, tables that are aligned in plain text too, and text between markers."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from castaway.errors import CastawayError
 
 
 def percent(value: float) -> str:
-    """A share as people read it."""
+    """A share from 0 to 1 as a percentage: `12.3 %`."""
     return f"{100 * value:.1f} %"
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, figures: bool = True) -> str:
-    """A markdown table that is aligned as plain text too: first a column of text, then figures, or more text."""
+    """A Markdown table, padded so that it is aligned in plain text too.
+
+    The first column is aligned left; the others right if they are `figures`, else left.
+    """
     widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
 
     def line(cells: Sequence[str]) -> str:
@@ -29,7 +32,7 @@ def replace_between(text: str, name: str, content: str) -> str:
     """`text` with `content` between `<!-- name -->` and `<!-- /name -->`, each on a line of its own.
 
     Raises:
-        CastawayError: the markers are not there, once each and in this order.
+        CastawayError: the text does not have each marker exactly once, in this order.
     """
     start, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
     if (text.count(start), text.count(end)) != (1, 1) or text.index(start) > text.index(end):

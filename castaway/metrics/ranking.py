@@ -1,4 +1,4 @@
-"""What a reward model's scores are worth: accuracy by group, calibration, and correlation with what is really so."""
+"""Evaluates the scores of a reward model: accuracy by group, calibration, and rank correlation with the truth."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any
 from scipy.stats import spearmanr
 
 BINS = 5
-"""Of the confidence, which lies between 1/2 and 1."""
+"""Number of bins for the confidence, which is between 1/2 and 1."""
 
 
 def calibration(margins: Sequence[float]) -> dict[str, Any]:
-    """Whether a reward model is as often right as it is sure to be.
+    """The calibration of a reward model: whether its accuracy equals its confidence.
 
     Args:
-        margins: score of the chosen answer less that of the rejected one. Under Bradley-Terry the model is sure to the
-            degree sigmoid(|margin|) that the answer with the higher score is the better one.
+        margins: for each pair, the score of the chosen answer minus that of the rejected one. In the Bradley-Terry
+            model, the confidence that the answer with the higher score is better is sigmoid(|margin|).
 
     Returns:
-        `calibration`: for each filled bin the mean confidence, the share of pairs ranked rightly, and the pairs;
-        `calibration_error`: the mean distance between the two, weighed by pairs (Naeini et al. 2015).
+        `calibration`: for each non-empty bin, the mean confidence, the accuracy and the number of pairs;
+        `calibration_error`: the mean distance between the two, weighted by pairs (Naeini et al. 2015).
     """
     filled: dict[int, list[tuple[float, bool]]] = {}
     for margin in margins:
@@ -38,11 +38,11 @@ def calibration(margins: Sequence[float]) -> dict[str, Any]:
 
 
 def accuracy_by_group(right: Sequence[bool], groups: Sequence[Mapping[str, str]]) -> dict[str, dict[str, Any]]:
-    """Accuracy and count of pairs within each group.
+    """Accuracy and number of pairs in each group.
 
     Args:
-        right: whether each pair was ranked rightly.
-        groups: what each pair is, by sort of grouping: `{"kind": "trivial"}`.
+        right: whether each pair was ranked correctly.
+        groups: the groups of each pair, by kind of grouping: `{"kind": "trivial"}`.
 
     Returns:
         `{"kind": {"trivial": {"accuracy": 0.9, "pairs": 10}}}`.
@@ -58,7 +58,7 @@ def accuracy_by_group(right: Sequence[bool], groups: Sequence[Mapping[str, str]]
 
 
 def rank_correlation(scores: Sequence[float], truth: Sequence[float]) -> float:
-    """Spearman's rank correlation; 0 where one side is always the same."""
+    """Spearman's rank correlation, from -1 to 1; 0 if all scores, or all true values, are equal."""
     if len(set(scores)) < 2 or len(set(truth)) < 2:
         return 0.0
     return float(spearmanr(scores, truth).statistic)

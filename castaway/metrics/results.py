@@ -1,7 +1,7 @@
-"""The figures of evaluation as markdown tables: pure functions from metrics to text.
+"""Formats the metrics of evaluation as Markdown tables.
 
-castaway results                        print them
-castaway results --write README.md      put them between the markers in a file
+castaway results                        print the tables
+castaway results --write README.md      write them between the markers in a file
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from castaway.metrics.markdown import percent, table
 from castaway.metrics.policies import POLICIES
 
 PLAYERS = (*POLICIES, "demonstrators")
-"""The rows of the results: the policies, then the players whom they learned from.
+"""The rows of the results: the policies, then the demonstrators, from whom SFT learned.
 
-Other players with a success rate, whom the task sets beside them, come last."""
+Other players with a success rate, which the task adds for comparison, come last."""
 
 Figures = Mapping[str, Any]
 """The metrics of one policy, or of one stage."""
 
 
 def run_report(folder: Path, seat: str = "") -> str:
-    """The tables of one run, from its folder `data/RUN/metrics`.
+    """All tables of one run.
 
     Args:
-        folder: holds evaluate.json, and where they exist reward_model.json and seeds/SEED.json.
-        seat: the name of the main seat, for the heading of its column.
+        folder: `data/RUN/metrics` with evaluate.json, and optionally reward_model.json, seeds/SEED.json, ablation.json.
+        seat: the name of the main seat, for the column headings.
 
     Raises:
-        CastawayError: a file is no JSON or lacks a figure; the line names the file.
+        CastawayError: a file is missing, is not JSON or lacks a figure; the message names the file.
     """
     parts = [from_file(folder / "evaluate.json", lambda evaluate: results_table(evaluate, seat))]
     parts += from_file(
@@ -52,24 +52,24 @@ def run_report(folder: Path, seat: str = "") -> str:
 
 
 def ablation_table(found: Figures, seat: str = "") -> str:
-    """What PPO reaches without one of its parts: a row a variant, a column a seed, and the mean over the seeds."""
+    """The results of PPO without one of its parts: one row per variant, one column per seed, and the means."""
     seeds = sorted({seed for runs in found.values() for seed in runs}, key=lambda seed: (len(seed), seed))
     header = ["ppo", *(f"seed {seed}" for seed in seeds), f"{seat} success, mean".strip(), "invalid replies, mean"]
     rows = []
     for variant, runs in found.items():
         cells = [share(runs[seed], "success_rate") if seed in runs else "-" for seed in seeds]
         means = [
-            sum(_figure(one, name) for one in runs.values()) / len(runs) for name in ("success_rate", "invalid_rate")
+            sum(figure(one, name) for one in runs.values()) / len(runs) for name in ("success_rate", "invalid_rate")
         ]
         rows.append([variant, *cells, *map(percent, means)])
-    episodes = min(_figure(one, "episodes") for runs in found.values() for one in runs.values())
+    episodes = min(figure(one, "episodes") for runs in found.values() for one in runs.values())
     revisions = sorted({str(one["revision"]) for runs in found.values() for one in runs.values() if "revision" in one})
     at = f", at commit {', '.join(revisions)}" if revisions else ""
     return f"PPO without one of its parts, {episodes} held-out episodes each{at}:\n\n{table(header, rows)}"
 
 
 def results_table(evaluate: Figures, seat: str = "") -> str:
-    """One row for each policy that was evaluated."""
+    """One row for each policy and player that was evaluated."""
     known = [policy for policy in PLAYERS if policy in evaluate]
     if not known:
         raise CastawayError(f"none of the policies {', '.join(PLAYERS)} is in it")
@@ -81,8 +81,8 @@ def results_table(evaluate: Figures, seat: str = "") -> str:
 
 
 def shares_table(evaluate: Figures) -> list[str]:
-    """A row for each policy with the shares that the task itself reports with intervals, if it reports any."""
-    figures = _figure(evaluate, "final")
+    """One row for each policy, with the task's own shares that have intervals; an empty list if there are none."""
+    figures = figure(evaluate, "final")
     bounded = [name.removesuffix("_low") for name in figures if name.endswith("_low")]
     usual = ("success_rate", "invalid_rate", "mean_return", "gap_closed")
     own = [name for name in bounded if not name.endswith(usual)]
@@ -93,11 +93,11 @@ def shares_table(evaluate: Figures) -> list[str]:
 
 
 def games_table(evaluate: Figures, seat: str = "", policy: str = "final") -> str:
-    """A row for each game: how often everybody beside the policies, and the policy, has success in each seat.
+    """One row for each game, with the success rates of a policy and of the other players, by seat.
 
-    The last column is how much of the gap between the worst and the best of the others the policy closes.
+    The last column is the share of the gap between the worst and the best of these players that the policy closes.
     """
-    games: Figures = _figure(evaluate, "games")
+    games: Figures = figure(evaluate, "games")
     others = [name for name in evaluate if name not in PLAYERS and "success_rate" in evaluate[name]]
     others.sort(key=lambda name: float(evaluate[name]["success_rate"]))
     players = [*others[:1], policy, *others[1:]]
@@ -105,27 +105,27 @@ def games_table(evaluate: Figures, seat: str = "", policy: str = "final") -> str
     header = ["game", *(f"{player}, {prefix.rstrip('_') or seat}" for prefix in seats for player in players)]
     rows = []
     for game, found in [*games.items(), ("all", evaluate)]:
-        cells = [percent(_figure(found[player], f"{prefix}success_rate")) for prefix in seats for player in players]
+        cells = [percent(figure(found[player], f"{prefix}success_rate")) for prefix in seats for player in players]
         rows.append([game, *cells, share(found[policy], "gap_closed")])
     heading = f"Success by game, and the share of the gap closed by `{policy}` (95 %):"
     return f"{heading}\n\n{table([*header, 'gap closed'], rows)}"
 
 
 def _policy_cells(figures: Figures, others: Sequence[str]) -> list[str]:
-    episodes = [str(_figure(figures, f"{prefix}episodes")) for prefix in ("", *(f"{other}_" for other in others))]
+    episodes = [str(figure(figures, f"{prefix}episodes")) for prefix in ("", *(f"{other}_" for other in others))]
     return [
-        percent(_figure(figures, "invalid_rate")),
+        percent(figure(figures, "invalid_rate")),
         share(figures, "success_rate"),
         *(share(figures, f"{other}_success_rate") for other in others),
-        f"{_figure(figures, 'mean_return'):.1f}",
+        f"{figure(figures, 'mean_return'):.1f}",
         " + ".join(episodes),
     ]
 
 
 def reward_model_line(metrics: Figures) -> str:
-    """How well the reward model ranks, beside what can be had without reading the situation or the answer."""
-    ranked, pairs = share(metrics, "held_out_accuracy"), _figure(metrics, "held_out_pairs")
-    answers, prompts = (percent(_figure(metrics, f"{view}_only_accuracy")) for view in ("answer", "prompt"))
+    """The accuracy of the reward model, and of the baselines that see only the answers or only the prompt."""
+    ranked, pairs = share(metrics, "held_out_accuracy"), figure(metrics, "held_out_pairs")
+    answers, prompts = (percent(figure(metrics, f"{view}_only_accuracy")) for view in ("answer", "prompt"))
     return (
         f"The reward model ranks {ranked} of {pairs} held-out pairs rightly; a judge that sees only the answers "
         f"{answers}, one that sees only the prompt {prompts}."
@@ -133,7 +133,7 @@ def reward_model_line(metrics: Figures) -> str:
 
 
 def seed_header(seat: str = "") -> list[str]:
-    """The columns of `seed_row`."""
+    """The column headings for `seed_row`."""
     success = f"{seat} success".strip()
     return [
         "seed",
@@ -148,42 +148,46 @@ def seed_header(seat: str = "") -> list[str]:
 
 
 def seed_row(record: Figures) -> list[str]:
-    """What one seed gave: `record` is `{"seed": ..., "evaluate": {...}, "reward_model": {...}}`."""
-    evaluate, reward_model = _figure(record, "evaluate"), _figure(record, "reward_model")
-    base, sft, final, demonstrators = (_figure(evaluate, name) for name in ("base", "sft", "final", "demonstrators"))
-    gap = 100 * (_figure(final, "success_rate") - _figure(sft, "success_rate"))
+    """The results of one seed; `record` is `{"seed": ..., "evaluate": {...}, "reward_model": {...}}`."""
+    evaluate, reward_model = figure(record, "evaluate"), figure(record, "reward_model")
+    base, sft, final, demonstrators = (figure(evaluate, name) for name in ("base", "sft", "final", "demonstrators"))
+    gap = 100 * (figure(final, "success_rate") - figure(sft, "success_rate"))
     return [
-        str(_figure(record, "seed")),
+        str(figure(record, "seed")),
         *(share(figures, "success_rate") for figures in (final, sft, demonstrators)),
         f"{gap:+.1f} points",
         "apart" if intervals_apart(final, sft) else "overlap",
-        *(percent(_figure(figures, "invalid_rate")) for figures in (base, final)),
-        percent(_figure(reward_model, "held_out_accuracy")),
-        percent(_figure(reward_model, "answer_only_accuracy")),
-        percent(_figure(reward_model, "prompt_only_accuracy")),
+        *(percent(figure(figures, "invalid_rate")) for figures in (base, final)),
+        percent(figure(reward_model, "held_out_accuracy")),
+        percent(figure(reward_model, "answer_only_accuracy")),
+        percent(figure(reward_model, "prompt_only_accuracy")),
     ]
 
 
 def intervals_apart(one: Figures, other: Figures) -> bool:
-    """Whether the 95 % intervals of two success rates do not touch."""
-    lows, highs = ([_figure(f, f"success_rate_{end}") for f in (one, other)] for end in ("low", "high"))
+    """Whether the 95 % intervals of two success rates do not overlap."""
+    lows, highs = ([figure(f, f"success_rate_{end}") for f in (one, other)] for end in ("low", "high"))
     return bool(max(lows) > min(highs))
 
 
 def further_seats(figures: Figures) -> list[str]:
-    """Seats beside the main one: their figures bear their name."""
+    """The seats other than the main one; their figures carry the seat's name as a prefix."""
     names = [re.fullmatch(r"(.+)_success_rate", name) for name in figures]
     return sorted(name.group(1) for name in names if name)
 
 
 def share(figures: Figures, name: str) -> str:
-    """A share with its interval."""
-    value, low, high = (_figure(figures, key) for key in (name, f"{name}_low", f"{name}_high"))
+    """A share with its interval: `12.3 % (10.1 to 14.9)`."""
+    value, low, high = (figure(figures, key) for key in (name, f"{name}_low", f"{name}_high"))
     return f"{percent(value)} ({100 * low:.1f} to {100 * high:.1f})"
 
 
-def from_file(path: Path, tell: Callable[[Figures], Any]) -> Any:
-    """What `tell` makes of a file of metrics; its mistakes name the file."""
+def from_file(path: Path, build: Callable[[Figures], Any]) -> Any:
+    """The result of `build` for the metrics in a file.
+
+    Raises:
+        CastawayError: the file is missing, is not JSON or lacks a figure; the message names the file.
+    """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -191,12 +195,13 @@ def from_file(path: Path, tell: Callable[[Figures], Any]) -> Any:
     except (OSError, ValueError) as error:
         raise CastawayError(f"{path} cannot be read as JSON: {' '.join(str(error).split())}") from None
     try:
-        return tell(content)
+        return build(content)
     except (CastawayError, TypeError, ValueError) as error:
         raise CastawayError(f"{path} is not what the stage writes: {error}") from None
 
 
-def _figure(figures: Figures, name: str) -> Any:
+def figure(figures: Figures, name: str) -> Any:
+    """A figure that has to be there."""
     if not isinstance(figures, Mapping) or name not in figures:
         raise CastawayError(f"{name} is missing")
     return figures[name]

@@ -1,1 +1,1 @@
-"""Models: the tiny stand-in, adapters and their merging, chat prompts as tokens."""
+"""Models: the tiny base model, LoRA adapters, the reward model, and chat messages as tokens."""

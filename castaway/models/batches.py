@@ -1,4 +1,4 @@
-"""Batches by what they cost: padded tokens, not rows, are what memory holds and time goes into."""
+"""Groups rows into batches by their number of padded tokens, which decides their memory and time."""
 
 from __future__ import annotations
 
@@ -6,10 +6,17 @@ from collections.abc import Sequence
 
 
 def by_tokens(lengths: Sequence[int], budget: int) -> list[list[int]]:
-    """The indices of rows of these lengths, in groups whose padded size is at most `budget` tokens.
+    """Group rows so that the padded size of each group is at most `budget` tokens.
 
-    Rows of like length go together, since the longest one decides the width of all. A row that is longer than the
-    budget is a group of its own; if all rows fit into one group, they keep their order.
+    Rows of similar length are grouped, because all are padded to the longest. A row that is longer than the budget
+    forms a group of its own. If all rows fit into one group, they keep their order.
+
+    Args:
+        lengths: length of each row, in tokens.
+        budget: in tokens.
+
+    Returns:
+        The indices of the rows of each group.
     """
     if not lengths:
         return []
@@ -23,19 +30,27 @@ def by_tokens(lengths: Sequence[int], budget: int) -> list[list[int]]:
     return groups
 
 
-OPEN = 50
-"""Bins that are tried before a new one is begun: more would fill a little better and take longer."""
+OPEN_BINS = 50
+"""Number of bins, the newest ones, that are tried before a new one is opened: more would fill the bins only a little
+better, and take longer."""
 
 
 def first_fit(lengths: Sequence[int], width: int) -> list[list[int]]:
-    """The indices of pieces of these lengths in bins of at most `width`: each in the first of the last that has room.
+    """Pack pieces into bins by first fit: each goes into the first of the newest `OPEN_BINS` bins that has room.
 
-    A piece that is longer than a bin has one of its own.
+    A piece that is longer than a bin gets a bin of its own.
+
+    Args:
+        lengths: length of each piece, in tokens.
+        width: of a bin, in tokens.
+
+    Returns:
+        The indices of the pieces in each bin.
     """
     bins: list[list[int]] = []
     free: list[int] = []
     for index, length in enumerate(lengths):
-        first = max(0, len(bins) - OPEN)
+        first = max(0, len(bins) - OPEN_BINS)
         place = next((place for place in range(first, len(bins)) if length <= free[place]), len(bins))
         if place == len(bins):
             bins.append([])

@@ -1,15 +1,17 @@
-"""A tiny model that begins able to copy: the attention that larger models find for themselves, laid down beforehand.
+"""Initialises the tiny model with induction heads, so that it can copy from its prompt from the start.
 
-After a word that stood earlier in the text, the next word is likely to be the one that followed it then. Models find
-the two heads that see this, the induction heads of Olsson et al. 2022 (arXiv 2209.11895), after long training; at a
-million parameters and a few hundred steps they do not. Here
+If a word has occurred before, the word that followed it then is likely to follow again. Larger models learn two
+attention heads that use this, the induction heads of Olsson et al. 2022 (arXiv 2209.11895). A model of a million
+parameters does not learn them within a few hundred steps, so here they are set:
 
-- the first head of the first layer looks at the token before, and notes in one part of the residual stream what it was;
-- the first head of the second layer looks for tokens whose note equals the token that looks, and says what it finds;
-- all other heads begin by looking for equal tokens (keys begin as the queries, and the output as the values' transpose:
-  mimetic initialisation, Trockman and Kolter 2023, arXiv 2305.09828), faintly.
+- the first head of the first layer attends to the previous token, and writes it into one part of the residual stream
+  (the note);
+- the first head of the second layer attends to tokens whose note equals the current token, and copies the token there,
+  so that it is predicted next;
+- all other heads attend weakly to equal tokens: keys start equal to queries, and the output projection as the
+  transpose of the values' (mimetic initialisation, Trockman and Kolter 2023, arXiv 2305.09828).
 
-Everything can be learned away.
+This is only the initialisation: all weights are trained.
 """
 
 from __future__ import annotations
@@ -20,22 +22,23 @@ import torch
 from transformers import LlamaForCausalLM
 
 SCALE = 8.0
-"""Embeddings are that much larger than drawn, and the last norm as much smaller: what a token is must not drown in what
-the layers add to it."""
+"""Factor on the embeddings; the last norm is divided by it. The embedding of a token must stay large in comparison with
+what the layers add to it."""
 CONSTANT = SCALE / 2
-"""What every embedding has in its first place. Tokens begin at random and have nothing else in common that a head could
-look for wherever it is. It adds the same to all logits."""
+"""The first component of every embedding. Embeddings start at random; this is the only thing that they have in common,
+and so the only thing that a head can use at every token. It adds the same to all logits."""
 FOCUS, PAIRS = 6.0, 4
-"""How sharply the first head looks at the token before, and over how many of the fast pairs of rotary positions."""
+"""Attention logit of the first head for the previous token, from each pair of rotary dimensions; and how many pairs,
+the fastest ones, it uses."""
 NOTED, MATCH, SAID = SCALE / 5, 2.0, SCALE
-"""Sizes of the note, of the search for it, and of what the second head says."""
+"""Factors on the note, on the query and key that search for it, and on the output of the second head."""
 OTHERS, PERCEPTRONS, FIRST_PERCEPTRON = 0.3, 0.3, 0.1
-"""Sizes of what the other heads and the perceptrons add at first, beside those that are drawn."""
+"""Factors on the initial outputs of all other heads, of the MLPs, and of the first layer's MLP."""
 
 
 @torch.no_grad()
 def begin_with_copying(model: LlamaForCausalLM) -> None:
-    """Lay the heads down in a model with two layers or more, whose width is at least four heads'."""
+    """Set the heads, in place, in a model with at least two layers and at least four heads."""
     width, heads = model.config.hidden_size, model.config.num_attention_heads
     size = width // heads
     for number, layer in enumerate(model.model.layers):
@@ -45,10 +48,12 @@ def begin_with_copying(model: LlamaForCausalLM) -> None:
         layer.mlp.down_proj.weight.mul_(PERCEPTRONS if number else FIRST_PERCEPTRON)
     model.model.embed_tokens.weight.mul_(SCALE)[:, 0] = CONSTANT
     model.model.norm.weight.fill_(1 / SCALE)
-    # Parts of the residual stream, one head wide each: what is noted, where the note stands, what is said.
+    # Three parts of the residual stream, each as wide as a head: the part of a token that is copied into the note, the
+    # place of the note, and the part that the second head copies. Component 0 holds the constant.
     own, note, said = (slice(start, start + size) for start in (1, 1 + size, 1 + 2 * size))
 
     before = model.model.layers[0].self_attn
+    # The last argument is the constant after the layer's RMS norm, for an embedding of the expected length.
     query, key = _one_before(
         size, model.model.rotary_emb.inv_freq, CONSTANT * (width / (SCALE**2 + CONSTANT**2)) ** 0.5
     )
@@ -56,6 +61,7 @@ def begin_with_copying(model: LlamaForCausalLM) -> None:
     before.q_proj.weight[:size, 0], before.k_proj.weight[:size, 0] = query, key
 
     induction = model.model.layers[1].self_attn
+    # Only the slower half of the rotary dimensions: the search for an equal token should hardly depend on the distance.
     slow = (torch.arange(size) % (size // 2) >= size // 4).float()[:, None]
     _first(induction, size, said, said, SAID)
     induction.q_proj.weight[:size, own] = MATCH * slow * torch.eye(size)
@@ -63,7 +69,10 @@ def begin_with_copying(model: LlamaForCausalLM) -> None:
 
 
 def _first(attention: Any, size: int, read: slice, written: slice, amount: float) -> None:
-    """Let the first head see nothing, and carry one part of the residual stream to another."""
+    """Make the first head copy the slice `read` of the residual stream to the slice `written`, times `amount`.
+
+    Query and key are set to zero, so that the head attends to all tokens equally until the caller sets them.
+    """
     for projection in (attention.q_proj, attention.k_proj, attention.v_proj):
         projection.weight[:size] = 0.0
     attention.v_proj.weight[:size, read] = torch.eye(size)
@@ -72,10 +81,19 @@ def _first(attention: Any, size: int, read: slice, written: slice, amount: float
 
 
 def _one_before(size: int, frequencies: torch.Tensor, constant: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """Query and key, by the constant alone, that meet best one position apart.
+    """Weights of query and key for the constant component, whose product is largest for the previous token.
 
-    With rotary positions the product of a pair of places is `a^2 cos((n - m + 1) f)` for the query at m and the key at
-    n, if the key is the query turned by one position.
+    The key is the query rotated by one position. With rotary position embeddings, a pair of dimensions of frequency f
+    then contributes `a^2 cos((n - m + 1) f)` for the query at position m and the key at n, which is largest at
+    n = m - 1.
+
+    Args:
+        size: width of a head.
+        frequencies: of the pairs of rotary dimensions, fastest first.
+        constant: value of the constant component where query and key are computed.
+
+    Returns:
+        Two vectors of `size` components.
     """
     half, amplitude = size // 2, (FOCUS * size**0.5) ** 0.5 / constant
     query, key = torch.zeros(size), torch.zeros(size)

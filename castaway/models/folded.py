@@ -1,12 +1,12 @@
-"""LoRA without its price: for the length of a pass, the adapter is folded into the weights.
+"""Makes passes through a model with LoRA adapters cheaper, by folding the adapters into the weights during a pass.
 
-Beside the weights, an adapter costs each linear layer two more products and a sum over all tokens, forward and
-backward. Folded, W' = W + s B A, the layer is one product; W' costs as much as `rank` tokens do, and is made anew for
-each pass. The gradients are those of the adapter, worked out for A and B without W' (Hu et al. 2021, equation 3):
+A LoRA layer normally computes two more matrix products and a sum over all tokens, forward and backward. With the folded
+weight W' = W + s B A, the layer is one product. Computing W' costs as much as `rank` tokens do, and is done again for
+each pass. The gradients of A and B follow directly, without a gradient of W' (Hu et al. 2021, equation 3):
 
     y = x W'^T      dx = dy W'      dA = s (dy B)^T x      dB = s dy^T (x A^T)
 
-Only in float32: in fewer bits, small changes of a weight would be rounded away.
+Only float32 weights are folded: in a lower precision, the small contribution of an adapter would be lost by rounding.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from torch import nn
 from torch.nn.functional import linear
 
 MANY_ROWS = 256
-"""From so many rows on oneDNN is faster than MKL."""
+"""Number of rows from which oneDNN is faster than MKL."""
 
 
 class _FoldedLinear(torch.autograd.Function):
-    """x W'^T + bias, whose gradients go to the adapter."""
+    """Computes x W'^T + bias, with gradients for x and for the adapter's matrices A (down) and B (up)."""
 
     @staticmethod
     def forward(
@@ -52,9 +52,9 @@ class _FoldedLinear(torch.autograd.Function):
 
 
 def _product(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-    """`linear`, for many rows on a CPU by oneDNN, whose kernels suit more processors than those of MKL.
+    """`linear`; for many rows on a CPU it uses oneDNN, whose kernels are fast on more processors than MKL's.
 
-    The operator is the one that torch's own compiler puts in the place of a linear layer.
+    torch's compiler replaces linear layers by the same operator.
     """
     if rows.is_cpu and rows.numel() >= MANY_ROWS * rows.shape[-1] and torch.backends.mkldnn.is_available():
         result: torch.Tensor = torch.ops.mkldnn._linear_pointwise(rows, weight, bias, "none", [], "")
@@ -64,9 +64,10 @@ def _product(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
 
 @contextmanager
 def folded(model: nn.Module) -> Iterator[None]:
-    """Inside, the model's linear layers run with their adapters folded in, or off if they are; other kinds as ever.
+    """Context in which the model's LoRA layers use folded weights; layers that cannot be folded are left as they are.
 
-    The weights must not change inside. A backward pass may come later.
+    If the adapters are disabled, the layers use the base weights. The weights must not change inside the context. The
+    backward pass may come after it.
     """
     layers = [module for module in model.modules() if isinstance(module, LoraLinear) and _can_be_folded(module)]
     for layer in layers:
@@ -79,6 +80,7 @@ def folded(model: nn.Module) -> Iterator[None]:
 
 
 def _can_be_folded(layer: LoraLinear) -> bool:
+    """Whether this is a frozen float32 layer with one active plain LoRA adapter without dropout."""
     base: Any = layer.get_base_layer()
     plain = type(base) is nn.Linear and base.weight.dtype is torch.float32 and not base.weight.requires_grad
     active = layer.active_adapters
@@ -94,6 +96,7 @@ def _can_be_folded(layer: LoraLinear) -> bool:
 
 
 def _forward(layer: LoraLinear) -> Callable[[torch.Tensor], torch.Tensor]:
+    """The layer's forward function with its folded weight."""
     base: Any = layer.get_base_layer()
     if layer.disable_adapters:
         return lambda inputs: _product(inputs, base.weight.detach(), base.bias)

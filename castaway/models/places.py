@@ -1,7 +1,7 @@
-"""Hidden states at a few places of each row, without the last block's work for all others.
+"""Computes hidden states at a few positions of each row, and skips the last block's work at all others.
 
-Training reads a model before each token of a reply, scoring reads it at the last token; the prompt, most of a row, is
-there to be attended to. So in the last block it needs keys and values, but nothing that comes after the attention.
+Training needs the hidden states only at the tokens of a reply, scoring only at the last token. Most of a row is the
+prompt. In the last block it needs keys and values, but neither residual nor MLP after the attention.
 """
 
 from __future__ import annotations
@@ -11,19 +11,22 @@ from typing import Any
 import torch
 
 KNOWN_BLOCKS = ("LlamaDecoderLayer", "MistralDecoderLayer", "Qwen2DecoderLayer", "Qwen3DecoderLayer")
-"""x + attention(norm(x)), then x + mlp(norm(x)). Others look alike and are not: Granite scales its residuals."""
+"""Decoder blocks that compute x + attention(norm(x)), then x + mlp(norm(x)). Others with the same attributes may not:
+Granite scales its residuals."""
 
 
 def hidden_states_at(decoder: Any, places: torch.Tensor, **inputs: torch.Tensor) -> torch.Tensor:
-    """The final hidden states of a transformers decoder at some places of each row.
+    """The final hidden states of a transformers decoder at some positions of each row.
+
+    For unknown kinds of blocks, the whole decoder is computed.
 
     Args:
-        decoder: without its head.
-        places: (rows, places) indices of tokens.
-        inputs: of the decoder; (rows, tokens) `input_ids` and others.
+        decoder: a model without its head.
+        places: indices of tokens, of shape (rows, places).
+        inputs: arguments of the decoder, such as `input_ids` of shape (rows, tokens).
 
     Returns:
-        (rows, places, width), the same as `decoder(**inputs).last_hidden_state` there.
+        Shape (rows, places, width): `decoder(**inputs).last_hidden_state` at these positions.
     """
     rows = torch.arange(len(places), device=places.device)[:, None]
     block = decoder.layers[-1]
@@ -37,6 +40,7 @@ def hidden_states_at(decoder: Any, places: torch.Tensor, **inputs: torch.Tensor)
         result: torch.Tensor = kept + block.mlp(block.post_attention_layernorm(kept))
         return result
 
+    # An attribute of the instance hides the method of the class; deleting it restores the method.
     block.forward = forward
     try:
         states = decoder(**inputs).last_hidden_state

@@ -1,4 +1,4 @@
-"""The reward model: how well an answer suits its situation, as a standardised number."""
+"""The reward model: scores how well an answer fits its prompt, as a standardised number."""
 
 from __future__ import annotations
 
@@ -22,24 +22,27 @@ SCALE_FILE = "scale.json"
 
 @dataclass(frozen=True)
 class Scale:
-    """Mean and deviation of the raw scores on the training pairs."""
+    """Mean and standard deviation of the raw scores on training pairs."""
 
     mean: float
     deviation: float
 
     def save(self, folder: Path) -> None:
-        """Write it beside the adapter."""
+        """Write it into the adapter's folder."""
         text = json.dumps({"deviation": self.deviation, "mean": self.mean}, indent=2, sort_keys=True)
         (folder / SCALE_FILE).write_text(f"{text}\n", "utf-8")
 
     @classmethod
     def load(cls, folder: Path) -> Scale:
-        """Read it."""
+        """Read it from the adapter's folder."""
         return cls(**json.loads((folder / SCALE_FILE).read_text("utf-8")))
 
 
 def sequence_classifier(base: Path, adapters: Sequence[Path], pad: int) -> PreTrainedModel:
-    """The policy's trunk under a new scalar head, all adapters merged. The head is drawn from torch's generator."""
+    """The base model with the adapters merged, and a new scalar head in place of its LM head.
+
+    The head is initialised from torch's global generator.
+    """
     merged: Any = load_model(base, adapters)
     classifier: Any = AutoModelForSequenceClassification.from_pretrained(base, num_labels=1, dtype=torch.float32)
     classifier.config.pad_token_id = pad
@@ -49,10 +52,10 @@ def sequence_classifier(base: Path, adapters: Sequence[Path], pad: int) -> PreTr
 
 
 class RewardScorer:
-    """A trained reward model, ready to score."""
+    """Scores answers with a trained reward model."""
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, scale: Scale) -> None:
-        """Wrap a classifier with one output."""
+        """Use a sequence classifier with one output, whose raw scores have the given scale."""
         self._model = model.eval()
         self._tokenizer = tokenizer
         self._scale = scale
@@ -61,19 +64,20 @@ class RewardScorer:
     def load(
         cls, folder: Path, base: Path, adapters: Sequence[Path], tokenizer: PreTrainedTokenizerBase
     ) -> RewardScorer:
-        """The reward model in `folder`, which was trained on the base with these adapters merged."""
+        """The reward model in `folder`, which was trained on the base model with these adapters merged."""
         pad: Any = tokenizer.pad_token_id
-        # The head comes from the adapter's folder; what it is drawn as before does not matter.
+        # The trained head is in the adapter's folder and replaces the random one.
         model: Any = PeftModel.from_pretrained(sequence_classifier(base, adapters, pad), folder)
         return cls(model.merge_and_unload(), tokenizer, Scale.load(folder))
 
     def tokens(self, messages: Sequence[Message], answer: str) -> list[int]:
-        """Prompt and answer as the reward model reads them."""
+        """The token ids of prompt and answer together."""
         prompt = prompt_tokens(self._tokenizer, messages)
         return prompt + reply_tokens(self._tokenizer, messages, answer)
 
     def raw(self, rows: Sequence[list[int]], batch: int = 128) -> list[float]:
-        """The model's own outputs for token rows."""
+        """Raw outputs of the model for rows of tokens, computed `batch` rows at a time."""
+        # Rows of similar length together need the least padding.
         order = sorted(range(len(rows)), key=lambda index: len(rows[index]))
         scores: dict[int, float] = {}
         pad: Any = self._tokenizer.pad_token_id
@@ -93,7 +97,7 @@ class RewardScorer:
         return [scores[index] for index in range(len(rows))]
 
     def score(self, situations: Sequence[tuple[Sequence[Message], str]]) -> list[float]:
-        """Standardised scores of (messages, answer), held within three deviations."""
+        """Scores of (messages, answer), in standard deviations from the mean, clipped to the range from -3 to 3."""
         raw = self.raw([self.tokens(messages, answer) for messages, answer in situations])
         scaled = [(value - self._scale.mean) / self._scale.deviation for value in raw]
         return [max(-3.0, min(3.0, value)) for value in scaled]

@@ -1,4 +1,4 @@
-"""What everybody who asks a reward model needs to know of it; importing it loads no model library."""
+"""The interface of a reward model, in a module of its own so that importing it loads no model library."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from castaway.tasks.environment import Message
 
 
 class Scorer(Protocol):
-    """A reward model."""
+    """Anything that scores answers as a reward model does."""
 
     def score(self, situations: Sequence[tuple[Sequence[Message], str]]) -> list[float]:
-        """Standardised scores of (messages, answer)."""
+        """Standardised scores of (messages, answer), in the same order."""
         ...

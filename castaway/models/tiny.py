@@ -1,6 +1,6 @@
 """The tiny base model: a Llama of about a million parameters with its own tokenizer and chat template.
 
-It stands in for an instruct model where none can be had: same code path, same files, a millionth of the size.
+It replaces an instruct model where there is no GPU or network: same code, same files, a tiny fraction of the size.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from castaway.config.params import BaseParams
 PAD, END = "<|pad|>", "<|end|>"
 SPECIAL_TOKENS = [PAD, END, "<|system|>", "<|user|>", "<|assistant|>"]
 CONTEXT = 512
-"""Positions of the tiny model."""
+"""Maximum number of tokens of the tiny model."""
 
 CHAT_TEMPLATE = (
     "{%- for message in messages -%}"
@@ -27,13 +27,16 @@ CHAT_TEMPLATE = (
     "{%- endfor -%}"
     "{%- if add_generation_prompt -%}{{- '<|assistant|>' -}}{%- endif -%}"
 )
-"""Every message ends in the stop token, which the assistant's share of the loss includes."""
+"""Every message ends with the stop token. It is inside the `generation` block, so the loss on replies includes it."""
 
 
 def train_tokenizer(texts: Iterable[str], vocabulary: int, words: Iterable[str] = ()) -> PreTrainedTokenizerFast:
-    """A byte-level BPE tokenizer whose pieces are words with their leading blank; any Unicode text round-trips.
+    """A byte-level BPE tokenizer on words with their leading space; it encodes and decodes any Unicode text.
 
-    Each of `words`, with its leading blank, is one token however rare it is, beside the `vocabulary` that is learned.
+    Args:
+        texts: to learn the merges from.
+        vocabulary: size of the learned vocabulary, including bytes and special tokens.
+        words: words that are one token each, with a leading space, however rare they are; in addition to `vocabulary`.
     """
     tokenizer = Tokenizer(models.BPE())
     pieces = pre_tokenizers.Split(Regex(r"\n| ?[^\s]+|\s"), behavior="isolated")
@@ -60,7 +63,7 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int, words: Iterable[str] 
 
 
 def _with_whole_words(tokenizer: Tokenizer, byte_level: pre_tokenizers.ByteLevel, words: Iterable[str]) -> models.BPE:
-    """The tokenizer's model, which looks a whole piece up before it merges (as Llama 3 does), with more pieces."""
+    """The tokenizer's BPE model with `words` added; it looks up a whole word before it merges, as Llama 3's does."""
     learned = json.loads(tokenizer.to_str())["model"]
     vocabulary = dict(learned["vocab"])
     for word in words:
@@ -70,7 +73,7 @@ def _with_whole_words(tokenizer: Tokenizer, byte_level: pre_tokenizers.ByteLevel
 
 
 def new_model(params: BaseParams, tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
-    """An untrained model of the size that the parameters name, weights drawn from torch's global generator."""
+    """An untrained model of the size given by the parameters, initialised from torch's global generator."""
     config = LlamaConfig(
         vocab_size=len(tokenizer),
         hidden_size=params.hidden_size,
@@ -80,7 +83,7 @@ def new_model(params: BaseParams, tokenizer: PreTrainedTokenizerFast) -> LlamaFo
         num_key_value_heads=params.heads,
         max_position_embeddings=CONTEXT,
         tie_word_embeddings=True,
-        # The usual 0.02 suits widths of thousands; at this width it makes the first minutes of learning idle.
+        # The usual 0.02 is for widths of thousands; at this width, the first minutes of training would learn nothing.
         initializer_range=params.hidden_size**-0.5,
         pad_token_id=tokenizer.pad_token_id,
         eos_token_id=tokenizer.eos_token_id,

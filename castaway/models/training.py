@@ -1,4 +1,4 @@
-"""What all supervised stages share: quiet, seeded, reproducible trainer settings, and their curves."""
+"""Shared by all supervised stages: seeds, settings of Hugging Face trainers, and a callback for curves."""
 
 from __future__ import annotations
 
@@ -13,21 +13,30 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 
 
 def seed_everything(seed: int, threads: int) -> None:
-    """Fix all random states and the number of torch threads: together they fix the bytes of a result."""
+    """Set all random seeds and the number of torch threads, which together determine a result exactly."""
     random.seed(seed)
     numpy.random.seed(seed % 2**32)
     torch.manual_seed(seed)
     torch.set_num_threads(threads)
     torch.use_deterministic_algorithms(True, warn_only=True)
-    # Or each new tensor is filled with NaN first: for the wide one that TRL's loss makes twice a step, of which a small
-    # vocabulary fills a sliver, that takes longer than the rest of the step.
+    # By default, deterministic algorithms fill each new tensor with NaN. TRL's loss allocates a wide tensor twice per
+    # step and uses little of it with a small vocabulary; filling it would take longer than the rest of the step.
     torch.utils.deterministic.fill_uninitialized_memory = False
 
 
 def trainer_settings(
     scratch: Path, *, seed: int, device: str, epochs: float, batch_size: int, learning_rate: float
 ) -> dict[str, Any]:
-    """Arguments for any Hugging Face trainer: nothing is saved or reported by it, and nothing is compressed."""
+    """Arguments for any Hugging Face trainer, which then neither saves checkpoints nor reports by itself.
+
+    Args:
+        scratch: folder for the trainer's temporary files.
+        seed: of the order of the data and of everything random in training.
+        device: `cpu`, or another kind for bfloat16 and gradient checkpointing on a GPU.
+        epochs: passes over the data.
+        batch_size: rows per step.
+        learning_rate: at the peak, after 10 steps of warm-up; then it falls as a cosine.
+    """
     on_gpu = device != "cpu"
     return {
         "output_dir": str(scratch / "trainer"),
@@ -52,10 +61,15 @@ def trainer_settings(
 
 
 class CurveCallback(TrainerCallback):
-    """Hands a trainer's numbers to the stage's log."""
+    """Passes the metrics of a Hugging Face trainer to the stage's log."""
 
     def __init__(self, log: Callable[[int, Mapping[str, float]], None], names: Mapping[str, str]) -> None:
-        """Report these entries of the trainer's log under these names."""
+        """Make the callback.
+
+        Args:
+            log: adds points to the stage's curves.
+            names: entries of the trainer's log, with the names of their curves.
+        """
         self._log = log
         self._names = names
 
@@ -67,7 +81,7 @@ class CurveCallback(TrainerCallback):
         logs: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """One point of the curves."""
+        """Add one point to the curves."""
         values = {name: float(logs[key]) for key, name in self._names.items() if logs and key in logs}
         if values:
             self._log(state.global_step, values)

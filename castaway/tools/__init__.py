@@ -1,1 +1,1 @@
-"""What people look at and play with; no stage computes with it."""
+"""Tools for people: chat, transcripts, replays, and a checker of tasks. No stage of the pipeline uses them."""

@@ -1,8 +1,9 @@
-"""Talking to a trained model: its own chat template, its own stop token, words as they come.
+"""Chat with a trained model, using its own chat template and stop token; the reply is shown while it is generated.
 
-    castaway chat data/strictbot/merge --task strictbot
+    castaway chat --run strictbot
 
-Input is a line a turn, from a terminal or a pipe. `/new` forgets what was said; `/quit` or the end leaves.
+Each line of input, from a terminal or a pipe, is one turn. `/new` starts a new conversation; `/quit` or the end of the
+input ends the program.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from castaway.tasks.registry import read_params
 from castaway.tools.transcript import clean
 
 Ask = Callable[[str], tuple[Message, ...]]
-"""A task's prompt for what was typed: a system message, if there is one, and a user message."""
+"""Makes a task's prompt from a typed line: an optional system message and a user message."""
 Remark = Callable[[Sequence[Message], str], str]
-"""What is said of an answer beside the score."""
+"""Makes a remark on a reply, given the conversation before it; it is shown beside the score."""
 
 
 @dataclass(slots=True)
@@ -38,12 +39,16 @@ class Chat:
     tokenizer: Any
     ask: Ask
     temperature: float
-    """0 takes the likeliest token each time."""
+    """0 always takes the most likely token."""
     max_new_tokens: int
     history: list[Message] = field(default_factory=list)
 
     def answer(self, line: str) -> Iterator[str]:
-        """Say something and hear the answer, piece by piece; both are remembered."""
+        """Yield the reply to a line, piece by piece; both become part of the history.
+
+        Raises:
+            CastawayError: the line is too long for the model.
+        """
         self._remember(self.ask(line))
         pieces: list[str] = []
         for piece in self._stream():
@@ -52,7 +57,7 @@ class Chat:
         self.history.append({"role": "assistant", "content": "".join(pieces)})
 
     def _remember(self, messages: Sequence[Message]) -> None:
-        """One system message at the beginning is enough; what no longer fits into the model is forgotten in turns."""
+        """Append the messages, without a second system message; delete the oldest turns if the history is too long."""
         self.history += [message for message in messages if message["role"] != "system" or not self.history]
         room = self.model.config.max_position_embeddings - self.max_new_tokens
         first = 1 if self.history[0]["role"] == "system" else 0
@@ -60,10 +65,11 @@ class Chat:
             if len(self.history) <= first + 1:
                 self.history.pop()
                 raise CastawayError(f"that is too long: with its answer it does not fit into the model's {room} tokens")
+            # A question and its reply go together.
             del self.history[first : first + 2]
 
     def _stream(self) -> Iterator[str]:
-        """Generate in a thread; the stop token ends the answer and is not shown."""
+        """Generate in a thread, and yield text as it comes, without the stop token."""
         tokens = torch.tensor([prompt_tokens(self.tokenizer, self.history)], device=self.model.device)
         streamer = TextIteratorStreamer(self.tokenizer, skip_prompt=True, skip_special_tokens=True)
         sampling = {"do_sample": True, "temperature": self.temperature, "top_k": 0} if self.temperature else {}
@@ -84,7 +90,7 @@ class Chat:
         thread.join()
 
     def _generate(self, streamer: TextIteratorStreamer, **arguments: Any) -> None:
-        """Whatever happens, whoever listens is told that it is over."""
+        """Generate; the streamer is ended in any case, as its reader would otherwise wait for ever after an error."""
         try:
             with torch.inference_mode():
                 self.model.generate(streamer=streamer, **arguments)
@@ -93,10 +99,10 @@ class Chat:
 
 
 def load_chat(folder: Path, ask: Ask, temperature: float, max_new_tokens: int) -> Chat:
-    """The model in a folder of plain transformers files.
+    """A conversation with the model in a folder of plain transformers files.
 
     Raises:
-        CastawayError: there is no model that can be read, or it has no chat template.
+        CastawayError: the folder has no readable model, or its tokenizer has no chat template.
     """
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -104,15 +110,15 @@ def load_chat(folder: Path, ask: Ask, temperature: float, max_new_tokens: int) -
     except (OSError, ValueError) as error:
         raise CastawayError(f"the model in {folder} cannot be read: {error}") from None
     if not tokenizer.chat_template:
-        raise CastawayError(f"the tokenizer in {folder} has no chat template: it is no model to talk to")
+        raise CastawayError(f"the tokenizer in {folder} has no chat template, so it is not a chat model")
     return Chat(model.eval(), tokenizer, ask, temperature, max_new_tokens)
 
 
 def load_scorer(root: Path, run: str, tokenizer: Any) -> Scorer:
-    """The reward model of a run that has been built.
+    """The reward model of a run.
 
     Raises:
-        CastawayError: it has not.
+        CastawayError: there is no such run, or its reward model has not been built.
     """
     data, params = root / "data", read_params(root / "params.yaml")
     if run not in params.tasks:
@@ -127,12 +133,12 @@ def load_scorer(root: Path, run: str, tokenizer: Any) -> Scorer:
 
 
 def plain(line: str) -> tuple[Message, ...]:
-    """What was typed, as it stands."""
+    """The typed line as a user message, unchanged."""
     return ({"role": "user", "content": line},)
 
 
 def converse(chat: Chat, scorer: Scorer | None, remark: Remark | None) -> None:
-    """Read lines, write answers as they come, until the input ends."""
+    """Read lines and print the replies while they are generated, until the input ends."""
     for line in _lines():
         if line == "/new":
             chat.history.clear()
@@ -151,7 +157,7 @@ def converse(chat: Chat, scorer: Scorer | None, remark: Remark | None) -> None:
 
 
 def _lines() -> Iterator[str]:
-    """What is typed, without empty lines, until the end or `/quit`; a terminal is shown a mark."""
+    """The lines of standard input without empty ones, until its end or `/quit`; a terminal shows a `>` before each."""
     while True:
         if sys.stdin.isatty():
             print("> ", end="", flush=True)

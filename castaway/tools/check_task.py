@@ -1,4 +1,4 @@
-"""What a task still lacks, in one line each: the contract of its environment and players, and its places in files."""
+"""Checks a task: the contract of its environment and players, and its entries in params.yaml and dvc.yaml."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from castaway.tasks.reply import parse_reply
 from castaway.tasks.task import Task
 
 TURNS = 40
-"""So many turns of each player are looked at."""
+"""Number of turns of each player that are checked."""
 
 
 def findings(name: str, root: Path) -> Iterator[str]:
-    """What is missing, the most important first.
+    """Yield one line for each thing that the task lacks, the most important first.
 
     Args:
         name: of the task.
-        root: the repository, whose params.yaml and dvc.yaml are looked into.
+        root: the repository with params.yaml and dvc.yaml.
     """
     try:
         found = task_class(name)
@@ -53,7 +53,7 @@ def findings(name: str, root: Path) -> Iterator[str]:
 
 
 def _task_findings(task: Task[Any], run: str) -> Iterator[str]:
-    """Whether the environment keeps its contract, and the players answer in the form that counts."""
+    """Check the contract of the environment, the players, the curriculum and the training ids of one run."""
     try:
         ids = ids_in_a_row(task.training_ids(), 0, 3)
         check_environment(task.make, ids)
@@ -72,7 +72,7 @@ def _task_findings(task: Task[Any], run: str) -> Iterator[str]:
 
 
 def _player_findings(task: Task[Any], run: str) -> Iterator[str]:
-    """Whether expert and demonstrator give legal actions that read back from their text."""
+    """Check that the replies of expert and demonstrator are legal, and parse to the same reasoning and action."""
     environment, random = task.make(), Random(0)
     for who, play in (("expert", task.expert), ("demonstrator", task.demonstrator(random, 0.4))):
         turns = 0
@@ -92,7 +92,7 @@ def _player_findings(task: Task[Any], run: str) -> Iterator[str]:
 
 
 def _file_findings(root: Path, params: Params, runs: list[str]) -> Iterator[str]:
-    """Whether dvc.yaml knows the runs and their base models."""
+    """Check that dvc.yaml lists the runs and their base models."""
     known: dict[str, Any] = {}
     for part in read_yaml(root / "dvc.yaml").get("vars", []):
         for names in part.values():

@@ -1,4 +1,4 @@
-"""A saved episode as text to read: what each sailor wrote, how it was judged, and what came of it.
+"""Formats a saved episode as text: what each agent wrote, the verdict on it, and the result.
 
 castaway episode data/marooned/evaluate/final/1000000000.jsonl
 """
@@ -12,7 +12,7 @@ from castaway.datasets.episodes import Row
 
 
 def episode_text(rows: Sequence[Row]) -> str:
-    """The whole episode."""
+    """The text of a whole episode."""
     head, *moments = rows
     end = f"{'success' if head.get('success') else 'failure'}, {clean(head.get('ending', ''))}"
     lines = [f"Episode {head['task_id']}, played by the model: {head.get('seat', '')}", ""]
@@ -22,34 +22,34 @@ def episode_text(rows: Sequence[Row]) -> str:
 
 
 def title(moment: Row) -> str:
-    """When it is."""
+    """The heading of a moment: `Day 1, turn 2`, or `Next` if the task has neither days nor turns."""
     return ", ".join(f"{name} {moment[name]}" for name in ("day", "turn") if name in moment).capitalize() or "Next"
 
 
 def _round(moment: Row, following: Row) -> Iterator[str]:
-    """What everybody did in one moment, and what was new after it."""
+    """Lines about what all agents did in one moment, and what was new in the following one."""
     said = moment["said"]
     done = following.get("actions", {})
     for agent in [*said, *(agent for agent in done if agent not in said)]:
         if agent in said:
-            yield from _speech(agent, role_of(moment, agent), said[agent])
+            yield from _reply(agent, role_of(moment, agent), said[agent])
         else:
             yield f"  {agent}{role_of(moment, agent)} by script: {clean(done[agent])}"
-    for name, tell in (("clues", _clue), ("messages", _message)):
+    for name, line_of in (("clues", _clue), ("messages", _message)):
         for entry in following.get(name, [])[len(moment.get(name, [])) :]:
-            yield f"  * {tell(entry)}"
+            yield f"  * {line_of(entry)}"
     if following.get("ship") != moment.get("ship"):
         yield f"  * The ship: {', '.join(f'{part} {points} %' for part, points in following['ship'].items())}."
 
 
 def role_of(moment: Row, agent: str) -> str:
-    """The agent's role in brackets, where the moment tells it."""
+    """The agent's role in parentheses; empty if the moment does not contain it."""
     role = moment.get("sailors", {}).get(agent, {}).get("role", "")
     return f" ({role})" if role else ""
 
 
-def _speech(agent: str, role: str, said: Row) -> Iterator[str]:
-    """What a model wrote, and the verdict."""
+def _reply(agent: str, role: str, said: Row) -> Iterator[str]:
+    """Lines with a model's reply and the verdict on it."""
     first, *others = clean(said.get("text", "")).split("\n")
     yield f"  {agent}{role}: {first}"
     yield from (f"      {line}" for line in others)
@@ -70,5 +70,5 @@ def _message(entry: Row) -> str:
 
 
 def clean(text: str) -> str:
-    """Text that a model may have written, without what a terminal would obey."""
+    """The text with control characters escaped, as text of a model could contain commands to the terminal."""
     return "".join(letter if letter.isprintable() or letter == "\n" else f"\\u{ord(letter):04x}" for letter in text)

@@ -1,7 +1,7 @@
-"""What people see of a task: how one talks to it, its charts, and a page of an episode. No stage depends on it.
+"""How a task is shown to people: a chat, charts, and a page of an episode.
 
-A task that wants more than the defaults names a subclass of `TaskView` in an entry point of the group `castaway.views`,
-with the task's name. A changed word here trains nothing again.
+A task can provide its own subclass of `TaskView`, by an entry point of the group `castaway.views` with the name of the
+task. No stage depends on views, so that a change in a view makes no stage run again.
 """
 
 from __future__ import annotations
@@ -16,52 +16,52 @@ from castaway.tasks.environment import Message
 from castaway.tasks.registry import task_class
 
 GROUP = "castaway.views"
-"""The group of entry points."""
+"""The group of entry points for views."""
 
 Chart = tuple[Mapping[str, Any], str]
-"""Groups of bars, and the figure that they show; see `castaway.metrics.charts`."""
+"""The groups of bars and the name of the figure to draw: the arguments of `castaway.metrics.charts.grouped_bars`."""
 
 
 class TaskView:
-    """A task as people see it."""
+    """How a task is shown to people; the methods here are the defaults."""
 
     def __init__(self, task: str) -> None:
-        """The view of the task of that name."""
+        """Make the view of the task of that name."""
         self.task = task
 
     def chat_messages(self, line: str) -> tuple[Message, ...] | None:
-        """The prompt for what somebody typed; by default None: nobody can talk to this task.
+        """The prompt for a line that a person typed. By default None: the task has no chat.
 
         Example: `return ({"role": "user", "content": f"question: {line}"},)`.
         """
         return None
 
     def chat_remark(self, messages: Sequence[Message], answer: str) -> str:
-        """What is to be said of an answer beside the reward model's score. Example: `"level 2"`. By default nothing."""
+        """A remark shown beside the reward model's score of an answer, for example `"level 2"`; by default empty."""
         return ""
 
     def charts(self, metrics: Mapping[str, Any]) -> dict[str, Chart]:
-        """Bar charts of the figures of evaluation, by the files' names. By default none.
+        """Bar charts of the metrics of evaluation, by file name. By default none.
 
         Example: `return {"games.svg": (metrics["games"], "success_rate")}`.
         """
         return {}
 
     def page(self, rows: Sequence[Row]) -> str | None:
-        """A saved episode as one HTML file to watch. By default None: there is no such page."""
+        """A saved episode as one HTML file. By default None: there is no such page."""
         return None
 
 
 def view_of(task: str) -> TaskView:
-    """The view of a task: its own, or the one that shows nothing special.
+    """The view of a task: its own, or the default one.
 
     Raises:
-        CastawayError: there is no such task, or what its entry point names is no view.
+        CastawayError: there is no such task, or its entry point names something that is not a view.
     """
-    task_class(task)
+    task_class(task)  # only for its error: without it, an unknown task would get the default view
     for point in entry_points(group=GROUP, name=task):
         found = point.load()
         if not (isinstance(found, type) and issubclass(found, TaskView)):
-            raise CastawayError(f"the view of {task} is {point.value}, which is no subclass of {__name__}.TaskView")
+            raise CastawayError(f"the view of {task} is {point.value}, which is not a subclass of {__name__}.TaskView")
         return found(task)
     return TaskView(task)

@@ -7,11 +7,15 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import psutil
 import pytest
 from mlflow import MlflowClient
+
+from castaway.tasks.registry import entry_point
+from flows import plugins
 
 ROOT = Path(__file__).parents[2]
 
@@ -128,5 +132,29 @@ def repository(tmp_path: Path, template: Path, monkeypatch: pytest.MonkeyPatch) 
         made.write("dvc.yaml", pipeline)
         monkeypatch.chdir(made.root)
         return made
+
+    return make
+
+
+@pytest.fixture
+def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """Makes a package, or a module, outside any repository that offers the task of its name, and gives its place."""
+    folder = tmp_path / "installed"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(str(folder))
+    offered: dict[str, EntryPoint] = {}
+    monkeypatch.setattr(plugins, "entry_point", lambda name: offered.get(name) or entry_point(name))
+
+    def make(name: str) -> Path:
+        task = name.removesuffix(".py")
+        value = f"castaway_{name}.task:Task" if task == name else f"castaway_{task}:Task"
+        offered[task] = EntryPoint(task, value, "castaway.tasks")
+        place = folder / f"castaway_{name}"
+        if task == name:
+            place.mkdir()
+            (place / "__init__.py").write_text("", encoding="utf-8")
+        else:
+            place.write_text("", encoding="utf-8")
+        return place
 
     return make

@@ -8,15 +8,21 @@ import pytest
 from dvc.repo import Repo
 from ruamel.yaml import YAML
 
-from castaway.tasks.registry import TASKS
+from castaway.config.params import STAGE_SECTIONS
+from castaway.tasks.registry import read_params
 from flows import closure
-from flows.declared import Declared
+from flows.declared import Declared, flatten
 from flows.hardware import KINDS
+from flows.imports import ROOTS, sources
+from flows.plugins import code_of_base, task_code, tasks_in_use
+from tests.miniature import looked_at
 
 ROOT = Path(__file__).parents[2]
 PARAMS: dict[str, Any] = YAML(typ="safe").load((ROOT / "params.yaml").read_text(encoding="utf-8"))
+CHECKED = read_params(ROOT / "params.yaml")
 RAW: dict[str, Any] = YAML(typ="safe").load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))
 NAMES = ["base", "dataset", "sft", "reward_model", "ppo", "correction_sft", "evaluate", "merge"]
+CODE = (*ROOTS, ".plugins")
 BASES = [f"base@{name}" for name in PARAMS["bases"]]
 ADDRESSES = [*BASES, *(f"{name}@{task}" for name in NAMES[1:] for task in PARAMS["tasks"])]
 
@@ -31,6 +37,10 @@ def stage(address: str) -> Any:
     return repository().stage.load_one(name=address)
 
 
+def params_of(address: str) -> list[str]:
+    return [name for dependency in stage(address).deps for name in getattr(dependency, "params", None) or []]
+
+
 def body(name: str) -> dict[str, Any]:
     definition: dict[str, Any] = RAW["stages"][name]
     return definition.get("do", definition)
@@ -40,10 +50,10 @@ def code(address: str) -> set[Path]:
     """The files that DVC hashes as code of a stage: folders are walked as DVC walks them."""
     found: set[Path] = set()
     for dependency in stage(address).deps:
-        if dependency.def_path.startswith(closure.ROOTS) and dependency.fs.isdir(dependency.fs_path):
+        if dependency.def_path.startswith(CODE) and dependency.fs.isdir(dependency.fs_path):
             walked = repository().dvcignore.find(dependency.fs, dependency.fs_path)
             found.update(Path(path).relative_to(ROOT) for path in walked)
-        elif dependency.def_path.startswith(closure.ROOTS):
+        elif dependency.def_path.startswith(CODE):
             found.add(Path(dependency.def_path))
     return found
 
@@ -55,7 +65,13 @@ def test_the_stages_are_those_of_the_design() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_command_names_its_own_stage(name: str) -> None:
-    assert body(name)["cmd"] == f"python -m flows {name}@${{key}}"
+    command, _, differently = body(name)["cmd"].partition(" # ")
+    assert command == f"python -m flows {name}@${{key}}"
+    # DVC compares commands: what a run sets differently makes its stage stale.
+    sections = {str(key).partition(".")[0] for key in body(name)["params"]} & set(STAGE_SECTIONS)
+    assert sorted(differently.split()) == sorted(
+        word for section in sections for word in (f"{section}:", f"${{item.{section}}}")
+    )
     assert body(name)["desc"]
     source = (ROOT / "stages" / f"{name}.py").read_text(encoding="utf-8")
     assert "\ndef run(context: Context) -> dict[str, Any]:" in source
@@ -63,7 +79,7 @@ def test_a_command_names_its_own_stage(name: str) -> None:
 
 @pytest.mark.parametrize("address", ADDRESSES)
 def test_every_parameter_exists(address: str) -> None:
-    names = [name for dependency in stage(address).deps for name in getattr(dependency, "params", None) or []]
+    names = params_of(address)
     assert names
     for name in names:
         section: Any = PARAMS
@@ -73,19 +89,70 @@ def test_every_parameter_exists(address: str) -> None:
 
 
 def test_every_parameter_is_used() -> None:
-    used = {str(name).split(".")[0] for name in NAMES for name in body(name)["params"]}
-    used |= {str(task) for task in PARAMS["tasks"]} if "${key}" in used else set()
-    used |= {RAW["stages"][name]["foreach"].strip("${}") for name in NAMES}
-    assert set(PARAMS) <= used
+    """Of a section that a stage names in part, the other keys have to be read elsewhere."""
+    used = {name for address in ADDRESSES for name in params_of(address)}
+
+    def is_used(key: str) -> bool:
+        return any(name == key or key.startswith(f"{name}.") for name in used)
+
+    keys = [*flatten({name: value for name, value in PARAMS.items() if name != "tasks"})]
+    keys += [f"tasks.{run}.{key}" for run, block in PARAMS["tasks"].items() for key in flatten({"game": block["game"]})]
+    assert [key for key in keys if not is_used(key)] == []
+    # What a run sets differently stands in the command of every stage that reads the section.
+    for run, block in PARAMS["tasks"].items():
+        assert is_used(f"tasks.{run}.task")
+        for section in set(block) - {"task", "base", "game"}:
+            commands = [stage(f"{name}@{run}").cmd for name in NAMES[1:]]
+            assert any(f"{section}: " in command.partition(" # ")[2] for command in commands), f"{run}.{section}"
+
+
+def test_a_command_shows_what_its_run_sets_differently() -> None:
+    for run in PARAMS["tasks"]:
+        for name in NAMES[1:]:
+            for word in stage(f"{name}@{run}").cmd.partition(" # ")[2].split():
+                assert "${" not in word
+    shown = {run: stage(f"ppo@{run}").cmd for run in PARAMS["tasks"]}
+    for run, block in PARAMS["tasks"].items():
+        for key, value in flatten(block.get("ppo", {})).items():
+            assert key in shown[run] and (value is None or str(value) in shown[run])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_lists_are_those_of_the_code(name: str) -> None:
+    wanted = closure.stage_lists(ROOT, name, CHECKED)
+    wanted["deps"] += [path for path in body(name)["deps"] if closure.is_data(path)]
+    assert {key: body(name).get(key, []) for key in wanted} == wanted, "run `python -m flows closure --write`"
+
+
+def test_what_runs_and_base_models_have_of_their_own_is_up_to_date() -> None:
+    assert RAW["vars"] == closure.variables(CHECKED), "run `python -m flows closure --write`"
+
+
+def test_a_stage_has_its_data_from_the_base_model_of_its_run() -> None:
+    for run, block in PARAMS["tasks"].items():
+        for name in NAMES[1:]:
+            data = {dep.def_path for dep in stage(f"{name}@{run}").deps if closure.is_data(dep.def_path)}
+            assert f"data/{block['base']}/base" in data
+            assert {path.split("/")[1] for path in data} <= {run, block["base"]}
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
 def test_code_dependencies_are_what_is_imported(address: str) -> None:
-    name, _, task = address.partition("@")
-    common, own = closure.closure(ROOT, name, closure.tasks(ROOT))
-    if name != "base":
-        own = frozenset(path for path in own if closure.ENVIRONMENTS / task in path.parents)
+    name, _, run = address.partition("@")
+    common = closure.closure(ROOT, name, tasks_in_use(CHECKED))
+    own: set[Path] = set()
+    if closure.REGISTRY in common:
+        place = code_of_base(CHECKED.bases[run].text) if name == "base" else task_code(CHECKED.tasks[run].task).path
+        own = set(sources(ROOT, place))
     assert code(address) == common | own, "run `python -m flows closure --write`"
+
+
+def test_what_people_look_at_is_no_dependency() -> None:
+    """No stage is built again for a changed word in the command, in a table or in a page."""
+    shown = looked_at(ROOT)
+    assert len(shown) > 20
+    for address in ADDRESSES:
+        assert not code(address) & shown, address
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
@@ -106,8 +173,9 @@ def test_metrics_and_run_records_are_declared(address: str) -> None:
 
 
 def test_run_records_are_no_dependency() -> None:
-    paths = {dependency.def_path for address in ADDRESSES for dependency in stage(address).deps}
-    assert not [path for path in paths if "/runs" in path or "/metrics" in path or "/plots" in path]
+    found = {dependency.def_path for address in ADDRESSES for dependency in stage(address).deps}
+    paths = [path for path in found if closure.is_data(path)]
+    assert paths and not [path for path in paths if "/runs" in path or "/metrics" in path or "/plots" in path]
 
 
 def test_outs_are_unique_and_apart() -> None:
@@ -136,7 +204,8 @@ def test_a_stage_is_pinned_and_bounded_in_time(name: str) -> None:
 
 def test_plots_draw_what_is_declared() -> None:
     curves = {out.def_path for address in ADDRESSES for out in stage(address).outs if out.plot}
-    drawn = {path for plot in RAW["plots"] for definition in plot.values() for path in definition["y"]}
-    declared = {path for name in NAMES for out in body(name).get("plots", []) for path in out}
-    assert drawn <= {path.replace("${key}", name) for path in declared for name in (*TASKS, *PARAMS["bases"])}
+    for plot in RAW["plots"]:
+        for definition in plot.values():
+            assert set(definition["y"]) <= curves
+            assert definition["y"] == closure.drawn(definition["y"], CHECKED), "run `python -m flows closure --write`"
     assert all(Path(path).suffix == ".json" for path in curves), "DVC cannot draw any other file of these"

@@ -16,8 +16,8 @@ SHIPPED = read_params(Path(__file__).parents[2] / "params.yaml")
 
 
 def running(threads: int, processes: int = 1) -> Params:
-    content = SHIPPED.model_dump()
-    return Params.model_validate({**content, "threads": threads, "ppo": {**content["ppo"], "processes": processes}})
+    ppo = SHIPPED.ppo.model_copy(update={"processes": processes})
+    return SHIPPED.model_copy(update={"threads": threads, "ppo": ppo})
 
 
 @pytest.mark.parametrize(

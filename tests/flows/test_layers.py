@@ -1,6 +1,7 @@
-"""Dependencies run one way: flows -> stages -> castaway; and the library knows neither DVC, Prefect nor MLflow."""
+"""Dependencies run one way: flows -> stages -> castaway, and inside castaway between rooms, without a circle."""
 
 import ast
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -11,16 +12,25 @@ FORBIDDEN = {
     "stages": {"flows", "dvc", "prefect", "mlflow"},
     "flows": set[str](),
 }
+MOST_ROOMS, MOST_ARROWS = 18, 75
+CONTRACTS = {"castaway.tasks.environment", "castaway.tasks.reply"}
+"""What learning may know of a task."""
 
 
 def imports(path: Path) -> set[str]:
+    """The modules that a file imports; `from castaway import rl` counts as `castaway.rl` too."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            found.add(node.module or "")
+            assert node.level == 0, f"{path} imports relatively"
+            found |= {node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)}
     return found
+
+
+def within(names: set[str], package: str) -> set[str]:
+    return {name for name in names if name == package or name.startswith(f"{package}.")}
 
 
 @pytest.mark.parametrize("layer", FORBIDDEN)
@@ -32,9 +42,64 @@ def test_no_layer_looks_up(layer: str) -> None:
         assert not above, f"{path.relative_to(ROOT)} imports {above}"
 
 
-def test_learning_and_environments_meet_only_at_the_contract() -> None:
+def test_learning_and_games_meet_only_at_the_contract() -> None:
     for path in (ROOT / "castaway" / "rl").rglob("*.py"):
-        inside = {name for name in imports(path) if name.startswith("castaway.envs.")}
-        assert inside <= {"castaway.tasks.environment"}, path
+        named = {name for name in within(imports(path), "castaway.tasks") if name not in CONTRACTS}
+        assert all(any(name.startswith(f"{one}.") for one in CONTRACTS) for name in named), path
+        assert not within(imports(path), "castaway.envs"), path
     for path in (ROOT / "castaway" / "envs").rglob("*.py"):
-        assert not {name for name in imports(path) if name.startswith("castaway.rl")}, path
+        assert not within(imports(path), "castaway.rl"), path
+
+
+def test_the_contracts_know_no_game() -> None:
+    for path in (ROOT / "castaway" / "tasks").rglob("*.py"):
+        assert not within(imports(path), "castaway.envs"), path
+
+
+def test_a_game_knows_no_other() -> None:
+    for game in (path.parent for path in (ROOT / "castaway" / "envs").glob("*/__init__.py")):
+        for path in game.rglob("*.py"):
+            others = {name for name in within(imports(path), "castaway.envs") if name.count(".") > 1}
+            assert all(name.split(".")[2] == game.name for name in others), path
+
+
+def rooms(package: Path) -> dict[str, set[str]]:
+    """The rooms of a package, folders and modules beside them, each with those that it imports from."""
+    found: dict[str, set[str]] = {}
+    for path in sorted(package.rglob("*.py")):
+        inside = path.relative_to(package)
+        if inside.name != "__init__.py" or len(inside.parts) > 1:
+            own = Path(inside.parts[0]).stem
+            found.setdefault(own, set()).update(_entered(path, package.name) - {own})
+    return {room: entered & set(found) for room, entered in found.items()}
+
+
+def _entered(path: Path, package: str) -> set[str]:
+    return {name.split(".")[1] for name in within(imports(path), package) if "." in name}
+
+
+def test_the_rooms_have_no_circle_and_are_few() -> None:
+    found = rooms(ROOT / "castaway")
+    try:
+        TopologicalSorter(found).prepare()
+    except CycleError as error:
+        pytest.fail(f"a circle of rooms: {' -> '.join(error.args[1])}")
+    assert len(found) <= MOST_ROOMS, sorted(found)
+    assert sum(map(len, found.values())) <= MOST_ARROWS, found
+
+
+def test_a_circle_would_be_found(tmp_path: Path) -> None:
+    for place, text in {
+        "__init__.py": "",
+        "one/__init__.py": "",
+        "one/a.py": "def late():\n    from house.two import b",
+        "two/__init__.py": "",
+        "two/b.py": "import house.three",
+        "three.py": "from house import one",
+    }.items():
+        (tmp_path / "house" / place).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "house" / place).write_text(text, encoding="utf-8")
+    found = rooms(tmp_path / "house")
+    assert found == {"one": {"two"}, "two": {"three"}, "three": {"one"}}
+    with pytest.raises(CycleError):
+        TopologicalSorter(found).prepare()

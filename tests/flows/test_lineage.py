@@ -72,7 +72,7 @@ def test_inputs_are_named_with_dvcs_hashes(built: Repository) -> None:
 
 def test_a_missing_input_is_told(built: Repository) -> None:
     (built.root / "seed.txt").unlink()
-    with pytest.raises(CastawayError, match=r"base needs seed\.txt, which is not there; run `dvc repro base`"):
+    with pytest.raises(CastawayError, match=r"base needs seed\.txt, which does not exist; run `dvc repro base`"):
         _ = declared.load(built.root, "base").inputs
 
 
@@ -91,12 +91,12 @@ def test_the_ancestry_names_runs_hashes_and_commits(built: Repository, capsys: p
     first, second = capsys.readouterr().out.splitlines()
     assert first.startswith("data/marooned/sft  md5 " + stages["sft@marooned"].outs["data/marooned/sft"])
     assert "run def456" in first
-    assert "the record is of other inputs" in first
+    assert "the record is for other inputs" in first
     assert f"data/base  md5 {stages['base'].outs['data/base']}  run abc123  commit 0123456789+dirty  now" in second
 
     assert lineage.main(["marooned/sft"]) == 0
     assert lineage.main(["base"]) == 0
-    with pytest.raises(CastawayError, match="nothing called marooned/ppo"):
+    with pytest.raises(CastawayError, match="no stage or run marooned/ppo"):
         lineage.main(["marooned/ppo"])
 
 

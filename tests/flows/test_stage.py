@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
+from castaway.tasks.registry import read_params
 from tests.flows.conftest import BODY, ROOT, Repository
 
 PIPELINE = """\
@@ -97,7 +98,7 @@ def test_a_stage_runs_by_hand_from_below_with_an_empty_folder(project: Repositor
     ("arguments", "words"),
     [
         (["bass"], "dvc.yaml has no stage bass; did you mean base?"),
-        (["sft@marooned"], "sft@marooned needs data/base, which is not there; run `dvc repro sft@marooned`"),
+        (["sft@marooned"], "sft@marooned needs data/base, which does not exist; run `dvc repro sft@marooned`"),
         (["base", "sft@marooned"], "one stage at a time"),
     ],
 )
@@ -135,7 +136,7 @@ def test_a_number_that_json_does_not_know_fails_the_stage(project: Repository) -
     project.write("stages/base.py", "def run(context):\n    return {'loss': float('nan')}\n")
     done = project.run("flows", "base")
     assert done.returncode == 2
-    assert "base.json: the stage returned what JSON cannot hold" in done.stderr
+    assert "base.json: the stage returned a value that is not JSON" in done.stderr
     assert not (project.root / "data/runs/base.json").exists()
 
 
@@ -193,7 +194,7 @@ def run(context):
     )
     assert project.run("flows", "base").returncode == 0
     found = json.loads((project.root / "data/metrics/base.json").read_text())
-    assert found == {"hash": "0", "threads": "2"}
+    assert found == {"hash": "0", "threads": str(read_params(ROOT / "params.yaml").threads)}
 
 
 def test_an_experiment_in_a_copy_reports_to_the_original(project: Repository) -> None:
@@ -203,6 +204,26 @@ def test_an_experiment_in_a_copy_reports_to_the_original(project: Repository) ->
     client = MlflowClient(f"sqlite:///{project.root}/mlflow.db")
     (run,) = client.search_runs([client.get_experiment_by_name("base").experiment_id])
     assert (run.data.params["seed"], run.data.tags["dvc.exp"]) == ("5", "bold-crew")
+
+
+def test_a_run_is_built_with_what_it_sets_differently(project: Repository) -> None:
+    project.write("data/base/weights.txt", "1")
+    project.write("stages/sft.py", "def run(context):\n    return {'batch_size': context.params.sft.batch_size}\n")
+    params = read_params(project.root / "params.yaml")
+    sizes = {run: params.for_run(run).sft.batch_size for run in ("marooned", "openspiel")}
+    assert sizes["marooned"] != sizes["openspiel"]
+    for run, size in sizes.items():
+        assert project.run("flows", f"sft@{run}").returncode == 0
+        assert json.loads((project.root / f"data/{run}/metrics/sft.json").read_text()) == {"batch_size": size}
+        record = json.loads((project.root / f"data/{run}/runs/sft.json").read_text())
+        assert (record["task"], record["task_package"].split(" ")[0]) == (run, "castaway")
+        found = MlflowClient(f"sqlite:///{project.root}/mlflow.db").get_run(record["run_id"])
+        assert found.data.params["sft.batch_size"] == str(size)
+        assert {name: found.data.tags[name] for name in ("task", "task_package", "threads")} == {
+            "task": run,
+            "task_package": record["task_package"],
+            "threads": str(params.threads),
+        }
 
 
 def test_a_stage_cannot_read_what_it_does_not_depend_on(project: Repository) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from castaway.config.params import TeacherParams
 from castaway.errors import CastawayError
+from castaway.tasks.registry import read_params
 from flows.teacher import serving_for, what_to_serve
 from tests.miniature import ROOT, make_clone
 

@@ -41,6 +41,13 @@ stages:
       outs: ["data/${key}/evaluate"]
 """
 
+PARAMS = {"seed": 1, "base": {"layers": 3, "lora": {"rank": 8}}}
+
+
+def of_task(name: str) -> dict[str, Any]:
+    """Parameters of a run that is called as its task is."""
+    return {"tasks": {name: {"task": name}}}
+
 
 @pytest.fixture
 def store(empty_store: Path, tmp_path: Path) -> str:
@@ -69,7 +76,7 @@ def runs(store: str, stage: declared.Declared) -> list[Any]:
 
 def test_a_run_holds_all_that_is_to_be_known(made: Callable[[str], declared.Declared], store: str) -> None:
     stage = made("base")
-    run = tracking.StageRun(stage, {"device.kind": "cpu"})
+    run = tracking.StageRun(stage, PARAMS, {"device.kind": "cpu"})
     for step in range(tracking.BUFFER + 7):
         run.log(step, {"loss": 1 / (step + 1)})
     run.succeed({"score": {"mean": 0.5}, "sunk": True, "name": "Friday"}, {"data/base": "a" * 32 + ".dir"})
@@ -78,7 +85,7 @@ def test_a_run_holds_all_that_is_to_be_known(made: Callable[[str], declared.Decl
     found = client.get_run(str(run.run_id))
     assert found.info.status == "FINISHED"
     assert client.get_experiment(found.info.experiment_id).name == "base"
-    assert found.data.params["base.layers"] == str(stage.inputs.params["base.layers"])
+    assert found.data.params == {"seed": "1", "base.layers": "3", "base.lora.rank": "8"}
     assert found.data.metrics == {"loss": 1 / (tracking.BUFFER + 7), "score.mean": 0.5}
     assert len(client.get_metric_history(str(run.run_id), "loss")) == tracking.BUFFER + 7
     tags = found.data.tags
@@ -91,7 +98,7 @@ def test_a_run_holds_all_that_is_to_be_known(made: Callable[[str], declared.Decl
 
 
 def test_a_call_is_a_trace_of_its_run(made: Callable[[str], declared.Declared], store: str) -> None:
-    run = tracking.StageRun(made("base"), {})
+    run = tracking.StageRun(made("base"), PARAMS, {})
     run.trace("verdict", {"messages": [{"role": "user", "content": "?"}]}, {"answer": "!"}, 1_000.0, 1_002.5)
     run.succeed({}, {})
     client = MlflowClient(store)
@@ -104,11 +111,11 @@ def test_a_call_is_a_trace_of_its_run(made: Callable[[str], declared.Declared], 
 
 def test_runs_are_linked_by_data_and_by_models(made: Callable[[str], declared.Declared], store: str) -> None:
     base = made("base")
-    parent = tracking.StageRun(base, {})
+    parent = tracking.StageRun(base, PARAMS, {})
     parent.succeed({}, {})
     write_json(base.root / "data/runs/base.json", {"model_id": parent.model_id})
 
-    child = tracking.StageRun(made("sft@marooned"), {})
+    child = tracking.StageRun(made("sft@marooned"), PARAMS, {})
     child.succeed({}, {})
 
     client = MlflowClient(store)
@@ -130,24 +137,83 @@ def test_an_evaluation_can_be_watched(
         path = folder / f"{name}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("".join(json.dumps(row) + "\n" for row in played(3, "crew", {})), encoding="utf-8")
-    (folder / "games_random.svg").write_text("<svg/>", encoding="utf-8")
     (folder / "final/8.jsonl").write_text('{"task_id": 8}\n', encoding="utf-8")  # of another game
-    run = tracking.StageRun(stage, {})
+    run = tracking.StageRun(stage, of_task("marooned"), {})
     run.succeed({}, {})
-    assert capsys.readouterr().err == ""
+    told = capsys.readouterr().err
+    assert told.startswith("warning: MLflow could not show final/8.jsonl, going on without it: ")
+    assert told.count("\n") == 1
     client = MlflowClient(store)
     pages = [one.path for one in client.list_artifacts(str(run.run_id), "replays")]
     assert pages == ["replays/final-10.html", "replays/final-9.html"]
-    assert [one.path for one in client.list_artifacts(str(run.run_id), "charts")] == ["charts/games_random.svg"]
+    assert client.list_artifacts(str(run.run_id), "charts") == []
     page = client.download_artifacts(str(run.run_id), pages[0], str(tmp_path))
     assert "MAROONED, skiff, episode 3" in Path(page).read_text("utf-8")
     assert client.get_run(str(run.run_id)).info.status == "FINISHED"
 
 
+def test_an_evaluation_has_the_charts_of_its_tasks_view(
+    made: Callable[[str], declared.Declared], store: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    seats = ("", "mcts-10_", "mcts-50_")
+    figures = {f"{seat}success_rate{end}": 0.5 for seat in seats for end in ("", "_low", "_high")}
+    run = tracking.StageRun(made("evaluate@openspiel"), of_task("openspiel"), {})
+    run.succeed({"games": {"nim": {"final": figures}}}, {})
+    assert capsys.readouterr().err == ""
+    client = MlflowClient(store)
+    charts = [one.path for one in client.list_artifacts(str(run.run_id), "charts")]
+    assert charts == [f"charts/games_{seat}.svg" for seat in ("mcts-10", "mcts-50", "random")]
+    assert "nim" in Path(client.download_artifacts(str(run.run_id), charts[0], str(tmp_path))).read_text("utf-8")
+
+    # A view that cannot draw costs its charts and nothing else.
+    run = tracking.StageRun(made("evaluate@openspiel"), of_task("openspiel"), {})
+    run.succeed({"score": 1}, {"data/openspiel/evaluate": "c" * 32})
+    assert "warning: MLflow could not draw charts, going on without it: " in capsys.readouterr().err
+    found = client.get_run(str(run.run_id))
+    assert (found.info.status, found.data.metrics) == ("FINISHED", {"score": 1.0})
+    assert found.data.tags["dvc.out.data/openspiel/evaluate"] == "c" * 32
+
+
+def test_metrics_have_names_that_mlflow_takes(
+    made: Callable[[str], declared.Declared], store: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tracking.StageRun(made("base"), PARAMS, {})
+    run.log(0, {"accuracy (top 5)": 0.25})
+    run.succeed({"level, against a curt one": 0.5, "größe": 1, "usual_name-1.a b/c:d": 2}, {})
+    assert capsys.readouterr().err == ""
+    found = MlflowClient(store).get_run(str(run.run_id))
+    assert found.info.status == "FINISHED"
+    assert found.data.metrics == {
+        "accuracy _top 5_": 0.25,
+        "level_ against a curt one": 0.5,
+        "gr__e": 1.0,
+        "usual_name-1.a b/c:d": 2.0,
+    }
+
+
+def test_a_refused_name_is_told_and_the_others_are_written(
+    made: Callable[[str], declared.Declared], store: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tracking.StageRun(made("base"), PARAMS, {})
+    for step in range(3):
+        run.log(step, {"../up": 1.0, "loss": step})
+    run.succeed({"/top": 1.0, "score": {"mean": 0.5}}, {"data/base": "a" * 32})
+    told = capsys.readouterr().err.splitlines()
+    assert [line.partition(", the others are written: ")[0] for line in told] == [
+        "warning: MLflow did not take the metric ../up",
+        "warning: MLflow did not take the metric /top",
+    ]
+    client = MlflowClient(store)
+    found = client.get_run(str(run.run_id))
+    assert (found.info.status, found.data.metrics) == ("FINISHED", {"loss": 2.0, "score.mean": 0.5})
+    assert len(client.get_metric_history(str(run.run_id), "loss")) == 3
+    assert found.data.tags["dvc.out.data/base"] == "a" * 32
+
+
 def test_an_ancestor_from_another_machine_is_left_out(made: Callable[[str], declared.Declared], store: str) -> None:
     stage = made("sft@marooned")
     write_json(stage.root / "data/runs/base.json", {"model_id": "m-00000000000000000000000000000000"})
-    run = tracking.StageRun(stage, {})
+    run = tracking.StageRun(stage, PARAMS, {})
     run.succeed({}, {})
     found = MlflowClient(store).get_run(str(run.run_id))
     assert found.info.status == "FINISHED"
@@ -159,7 +225,7 @@ def test_a_run_names_its_driver_and_its_experiment(
 ) -> None:
     monkeypatch.setenv(tracking.PARENT, "feed")
     monkeypatch.setenv("DVC_EXP_NAME", "bold-crew")
-    run = tracking.StageRun(made("base"), {})
+    run = tracking.StageRun(made("base"), PARAMS, {})
     tags = MlflowClient(store).get_run(str(run.run_id)).data.tags
     assert (tags["mlflow.parentRunId"], tags["dvc.exp"]) == ("feed", "bold-crew")
     run.fail("KILLED")
@@ -167,13 +233,13 @@ def test_a_run_names_its_driver_and_its_experiment(
 
 
 def test_a_run_whose_process_died_is_closed_by_the_next(made: Callable[[str], declared.Declared], store: str) -> None:
-    dead = tracking.StageRun(made("base"), {})
-    alive = tracking.StageRun(made("base"), {})
+    dead = tracking.StageRun(made("base"), PARAMS, {})
+    alive = tracking.StageRun(made("base"), PARAMS, {})
     client = MlflowClient(store)
     assert client.get_run(str(dead.run_id)).info.status == "RUNNING"
     host = client.get_run(str(dead.run_id)).data.tags["process"].partition(":")[0]
     client.set_tag(str(dead.run_id), "process", f"{host}:{2**22 + 1}")  # no process has such a number
-    tracking.StageRun(made("base"), {}).succeed({}, {})
+    tracking.StageRun(made("base"), PARAMS, {}).succeed({}, {})
     assert client.get_run(str(dead.run_id)).info.status == "KILLED"
     assert client.get_run(str(alive.run_id)).info.status == "RUNNING"
 
@@ -186,7 +252,7 @@ def test_without_mlflow_the_stage_goes_on(
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/no/such/folder/mlflow.db")
     (tmp_path / "no").write_text("a file where a folder is needed", encoding="utf-8")
-    run = tracking.StageRun(made("base"), {})
+    run = tracking.StageRun(made("base"), PARAMS, {})
     run.log(1, {"loss": 1.0})
     run.succeed({"score": 1}, {})
     assert (run.run_id, run.model_id) == (None, None)
@@ -218,7 +284,7 @@ def test_sync_tags_runs_with_what_they_made(
     made: Callable[[str], declared.Declared], store: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stage = made("base")
-    run = tracking.StageRun(stage, {})
+    run = tracking.StageRun(stage, PARAMS, {})
     run.succeed({}, {})
     record = {"run_id": run.run_id, "stage_key": "key"}
     entry = {"cmd": "x", "outs": [{"path": "data/base", "md5": "b" * 32}]}

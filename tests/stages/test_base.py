@@ -4,7 +4,7 @@ import torch
 
 from castaway.datasets.pretraining import Document
 from castaway.models.tokens import prompt_tokens, reply_tokens
-from stages.base import WIDTH, _AnswerTrainer, _collate, _packed, _tokens
+from stages.base import WIDTH, AnswerTrainer, collate, document_tokens, packed
 from tests.castaway.rl.small import student
 
 
@@ -12,8 +12,8 @@ def test_answers_that_share_a_situation_are_scored_as_if_alone() -> None:
     actor, tokenizer = student()
     messages = ({"role": "user", "content": "which way"},)
     answers = ("ACTION: LEFT", "REASONING: a\nACTION: RIGHT")
-    rows = [_tokens(tokenizer, Document(messages, answers))]
-    batch = _collate(_packed(rows[:1]), tokenizer.pad_token_id)
+    rows = [document_tokens(tokenizer, Document(messages, answers))]
+    batch = collate(packed(rows[:1]), tokenizer.pad_token_id)
     labels = batch.pop("labels")
     shared = torch.log_softmax(actor.policy(**batch).logits, -1)[0]
     learned = [(place, token) for place, token in enumerate(labels[0].tolist()) if token != -100]
@@ -32,11 +32,11 @@ def test_the_loss_is_the_usual_one() -> None:
     actor, tokenizer = student()
     answers = ("ACTION: LEFT", "REASONING: a\nACTION: RIGHT")
     messages = ({"role": "user", "content": "which way"},)
-    rows = [_tokens(tokenizer, Document(messages, answers[:count])) for count in (1, 2)]
-    rows = [row for piece in rows for row in _packed([piece])]
-    usual = actor.policy(**_collate(rows, tokenizer.pad_token_id)).loss
+    rows = [document_tokens(tokenizer, Document(messages, answers[:count])) for count in (1, 2)]
+    rows = [row for piece in rows for row in packed([piece])]
+    usual = actor.policy(**collate(rows, tokenizer.pad_token_id)).loss
     model = actor.causal
-    found = _AnswerTrainer.compute_loss(None, model, _collate(rows, tokenizer.pad_token_id))  # type: ignore[arg-type]
+    found = AnswerTrainer.compute_loss(None, model, collate(rows, tokenizer.pad_token_id))  # type: ignore[arg-type]
     assert torch.allclose(found, usual, atol=1e-6)
 
 
@@ -44,12 +44,12 @@ def test_documents_in_one_row_do_not_see_each_other() -> None:
     actor, tokenizer = student()
     turns = ("which way", "REASONING a", "ACTION LEFT RIGHT", "way")
     documents = [Document(({"role": "user", "content": turn},), ("ACTION: LEFT", "ACTION: RIGHT")) for turn in turns]
-    pieces = [_tokens(tokenizer, document) for document in documents]
-    (row,) = _packed(pieces)
+    pieces = [document_tokens(tokenizer, document) for document in documents]
+    (row,) = packed(pieces)
     assert len(row["input_ids"]) == sum(len(piece["input_ids"]) for piece in pieces) <= WIDTH
 
     def loss(rows: list[dict[str, list[int]]]) -> float:
-        found = _AnswerTrainer.compute_loss(None, actor.causal, _collate(rows, tokenizer.pad_token_id))  # type: ignore[arg-type]
+        found = AnswerTrainer.compute_loss(None, actor.causal, collate(rows, tokenizer.pad_token_id))  # type: ignore[arg-type]
         return float(found)
 
-    assert abs(loss([row]) - loss([one for piece in pieces for one in _packed([piece])])) < 1e-6
+    assert abs(loss([row]) - loss([one for piece in pieces for one in packed([piece])])) < 1e-6

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from castaway.config.params import Params
+from castaway.config.params import DatasetParams, TeacherParams
 from castaway.datasets.scripted import read_demonstrations, read_pairs
 from castaway.tasks.registry import read_params
 from castaway.teacher.base import TeacherOutage
@@ -19,19 +19,24 @@ SHIPPED = read_params(Path(__file__).parents[2] / "params.yaml")
 COUNT = 20
 
 
-def data(root: Path, url: str, task: str = "strictbot", **teacher: Any) -> dict[str, Any]:
+def data(root: Path, url: str, name: str = "strictbot", **teacher: Any) -> dict[str, Any]:
     """The stage's figures, with its files under `root`."""
-    content = SHIPPED.for_task(task).model_dump()
-    served = {**content["teacher"], "kind": "openai", "url": url, "model": "good", "patience_seconds": 0.2, **teacher}
-    small = {**content["dataset"], "episodes": 2, "demonstrations": 50, "pairs": 90, "held_out_pairs": 30}
-    params = Params.model_validate({**content, "teacher": served, "dataset": {**small, "written": COUNT}})
+    shipped = SHIPPED.for_run(name)
+    served = {"kind": "openai", "url": url, "model": "good", "patience_seconds": 0.2, **teacher}
+    small = {"episodes": 2, "demonstrations": 50, "pairs": 90, "held_out_pairs": 30, "written": COUNT}
+    params = shipped.model_copy(
+        update={
+            "teacher": TeacherParams.model_validate({**shipped.teacher.model_dump(), **served}),
+            "dataset": DatasetParams.model_validate({**shipped.dataset.model_dump(), **small}),
+        }
+    )
     _, tokenizer = student()
     tokenizer.save_pretrained(root / "data/answers/base")
 
     def nothing(*_: Any) -> None:
         pass
 
-    context = Context(root, params, task, "answers", "dataset", nothing, root / "scratch", nothing, nothing)
+    context = Context(root, params, name, "answers", "dataset", nothing, root / "scratch", nothing, nothing)
     context.output.mkdir(parents=True, exist_ok=True)
     return run(context)
 

@@ -44,7 +44,7 @@ def test_it_becomes_healthy_answers_check_and_stops_with_nobody_left(
     guard.start()
     try:
         assert process.stdout is not None
-        assert process.stdout.readline() == f"starting vLLM for cpu; what it says stands in {log}\n"
+        assert process.stdout.readline() == f"starting vLLM for cpu; its log is {log}\n"
         ready = process.stdout.readline()
         found = re.fullmatch(r"(http://127\.0\.0\.1:\d+/v1) serves judge; Ctrl-C stops it\n", ready)
         assert found, ready

@@ -20,7 +20,7 @@ def expert(prompt: Prompt) -> Reply:
 
 
 def demonstrator(random: Random, carelessness: float) -> Player:
-    """An imperfect tutor: in the share `carelessness` of replies, kind and level are random, the fact may be false."""
+    """An imperfect tutor: in a share `carelessness` of its replies kind and level are random, the fact may be false."""
     kinds = sorted({kind for _, kind in ORDER})
 
     def play(prompt: Prompt) -> Reply:

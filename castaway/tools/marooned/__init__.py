@@ -1,1 +1,1 @@
-"""MAROONED for people: replays, a game in the terminal, balance tables, the rule book."""
+"""Tools for MAROONED: replays, a game in the terminal, balance tables, and the table of rules."""

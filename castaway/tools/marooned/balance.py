@@ -1,9 +1,9 @@
-"""How fair a scenario of MAROONED is: scripted crews against scripted traitors, many games each.
+"""Measures how balanced a scenario of MAROONED is, in many games of scripted crews against scripted traitors.
 
     castaway balance --scenario skiff --episodes 500
 
-Who plays is fixed and the games are seeded: the same command prints the same table. The ids are training ids, so that
-constants can be tuned by it without touching what policies are evaluated on.
+The players are fixed and the games are seeded, so the same command prints the same table. The games have training ids:
+the constants of a scenario can be tuned with this table without using the held-out ids of evaluation.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from castaway.metrics.markdown import percent, table
 from castaway.tools.marooned.traitors import BlindVoter, Framer, Poisoner
 
 FIRST_ID = 900_000_000
-"""The games are those of this training id and the next ones."""
+"""The training id of the first game; the others follow."""
 
 Player = Callable[[Random], Script]
-"""Makes a script that draws from its own generator."""
+"""Makes a scripted player that uses its own random generator."""
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Who plays."""
+    """The players of one row of the table, and the expected share of wins."""
 
     name: str
     colonists: Sequence[Player]
-    """In the order of the crew; the last one plays all further colonists."""
+    """In the order of the crew; the last one also plays all remaining colonists."""
     traitor: Player
     low: float = 0.0
     high: float = 1.0
-    """The band in which the crew's share of wins should lie."""
+    """The band in which the crew's share of wins should be."""
     chance: float | None = None
-    """Instead of a band: what chance alone wins. The interval must not lie above it."""
+    """Instead of a band, the share that chance alone would win; the interval must not be entirely above it."""
 
 
 def _waiter(random: Random) -> Script:
@@ -66,7 +66,7 @@ MATCHES = (
     Match("blind voters in order, saboteur", [lambda random: BlindVoter()], lambda random: Saboteur(), chance=0.2),
     Match("blind voters at random, idle traitor", [BlindVoter], _waiter, chance=0.2),
 )
-"""Blind voters may win a fifth of the games: one of five is the traitor. A band is for the share itself."""
+"""One of five sailors is the traitor, so blind voters may win a fifth of the games."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +77,11 @@ class Ended:
     ending: str
     days: int
     progress: float
-    """Of the ship, in percent."""
+    """How complete the ship was, in percent."""
 
 
 def balance_table(scenario: str, episodes: int, processes: int = 1) -> str:
-    """One row for each match: who won and how, with 95 % intervals."""
+    """A Markdown table with one row for each match: who won and how, with 95 % intervals."""
     header = ["colonists, traitor", "crew wins (95 %)", "band", "", "days", "ship", "how it ended"]
     rows = [_row(match, play_match(scenario, match.name, episodes, processes)) for match in MATCHES]
     head = f"{scenario}, {episodes} games each, training ids {FIRST_ID} and up."
@@ -89,7 +89,7 @@ def balance_table(scenario: str, episodes: int, processes: int = 1) -> str:
 
 
 def play_match(scenario: str, name: str, episodes: int, processes: int = 1) -> list[Ended]:
-    """The games of the match of that name, in the order of their ids."""
+    """Play the games of the match of that name; results in the order of their ids."""
     play, ids = partial(_play, scenario, name), range(FIRST_ID, FIRST_ID + episodes)
     if processes == 1:
         return [play(seed) for seed in ids]
@@ -98,7 +98,8 @@ def play_match(scenario: str, name: str, episodes: int, processes: int = 1) -> l
 
 
 def _play(scenario: str, name: str, seed: int) -> Ended:
-    """One game. The match goes by name: its players are functions, which do not travel to another process."""
+    """Play one game."""
+    # By name, because the players of a match are lambdas, which cannot be pickled for another process.
     match = next(match for match in MATCHES if match.name == name)
     game = Game(load_scenario(scenario), seed)
     players = list(match.colonists)
@@ -118,7 +119,7 @@ def _play(scenario: str, name: str, seed: int) -> Ended:
 
 
 def in_band(match: Match, wins: Interval) -> bool:
-    """Whether the share of wins lies in the match's band, or may be the work of chance."""
+    """Whether the share of wins is in the match's band, or could be due to chance if the match has no band."""
     return match.low <= wins.value <= match.high if match.chance is None else wins.low <= match.chance
 
 

@@ -1,7 +1,7 @@
-"""The constants of the scenarios of MAROONED side by side, from the data that the game is played by.
+"""Tables of the constants and rewards of MAROONED's scenarios, from the data that the game itself uses.
 
-castaway rules                              print them
-castaway rules --write docs/marooned.md     put them between the markers in a file
+castaway rules                              print the tables
+castaway rules --write docs/marooned.md     write them between the markers in a file
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from castaway.envs.marooned.scenario import Component, Level, Phase, Scenario, T
 from castaway.metrics.markdown import table
 
 SCENARIOS = ("classic", "skiff")
-"""Every scenario there is."""
+"""All scenarios."""
 
 
 def constants_table(scenarios: Sequence[Scenario]) -> str:
-    """One row for each constant, one column for each scenario."""
+    """A Markdown table with one row for each constant and one column for each scenario."""
     columns = [constants(scenario) for scenario in scenarios]
     labels = dict.fromkeys(label for column in columns for label in column)
     rows = [[label, *(column.get(label, "none") for column in columns)] for label in labels]
@@ -24,7 +24,7 @@ def constants_table(scenarios: Sequence[Scenario]) -> str:
 
 
 def pay_table(scenario: Scenario) -> str:
-    """What each role is paid."""
+    """A Markdown table of the rewards of each role."""
     roles = (scenario.colonist, scenario.traitor)
     rows = [[label, *(f"{getattr(pay, name):+g}" for pay in roles)] for name, label in PAID_FOR.items()]
     for mark in scenario.colonist.milestones:
@@ -52,7 +52,7 @@ PAID_FOR = {
 
 
 def constants(scenario: Scenario) -> dict[str, str]:
-    """Every constant of a scenario by what it is called, in the order of the rules."""
+    """Every constant of a scenario by its label in the table, in the order of the rules."""
     return {
         "crew": f"{len(scenario.crew)}, one of them the traitor",
         "days": str(scenario.days),

@@ -1,4 +1,4 @@
-"""A person plays a sailor in the terminal, among scripted sailors or a trained model."""
+"""Lets a person play one sailor of MAROONED in the terminal, with scripted sailors or a trained model as the others."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def play_game(
     """Play one game to its end.
 
     Args:
-        scenario: the island.
-        task_id: the game.
-        sailor: whom the person plays; by default the game's number chooses one.
-        model: a folder with a whole model and its tokenizer, which plays the others; scripts if there is none.
-        rendering: what that model reads.
-        save: where to write the episode.
+        scenario: the name of the scenario.
+        task_id: the number that decides the game.
+        sailor: the sailor that the person plays; by default the task id chooses one.
+        model: folder of a merged model with its tokenizer, which plays the other sailors; None for scripted ones.
+        rendering: of the prompts that the model reads, `full` or `compact`.
+        save: file to write the episode to; None to write none.
 
     Raises:
-        CastawayError: there is no such scenario, sailor, rendering or model, or the person left.
+        CastawayError: there is no such scenario, sailor, rendering or model, or the person left the game.
     """
     if rendering not in ("full", "compact"):
         raise CastawayError(f"there is no rendering {rendering!r}: choose full or compact")
@@ -41,12 +41,13 @@ def play_game(
     name = sailor or environment.agents[task_id % len(environment.agents)]
     if name not in environment.agents:
         raise CastawayError(f"there is no sailor {name!r}: choose one of {', '.join(environment.agents)}")
-    others = _scripted if model is None else _model_speaker(model)
+    others = _scripted if model is None else _model_policy(model)
     keep = 0 if save is None else 1
-    speaker = _with_person(name, others)
-    [episode] = play_episodes(lambda: environment, [(task_id, "all")], speaker, None, keep_snapshots=keep)
+    policy = _with_person(name, others)
+    [episode] = play_episodes(lambda: environment, [(task_id, "all")], policy, None, keep_snapshots=keep)
     sailors = environment.snapshot()["sailors"]
     traitor = next(one for one in environment.agents if sailors[one]["role"] == "traitor")
+    # Success is the crew's, so the traitor has won where there is none.
     end = "won" if episode.outcome.success == (name != traitor) else "lost"
     print(f"\nThe end: {episode.outcome.ending}. {traitor} was the traitor. You have {end}.")
     if save is not None:
@@ -55,10 +56,10 @@ def play_game(
 
 
 def _with_person(name: str, others: Policy) -> Policy:
-    """Ask the person for one sailor, and `others` for the rest."""
+    """A policy that asks the person to play the sailor `name`, and `others` to play the rest."""
     turns = [0]
 
-    def speak(prompts: Sequence[Prompt]) -> list[Generation]:
+    def policy(prompts: Sequence[Prompt]) -> list[Generation]:
         found = {prompt.agent: prompt for prompt in prompts}
         rest = [prompt for prompt in prompts if prompt.agent != name]
         answers = dict(zip((prompt.agent for prompt in rest), others(rest), strict=True))
@@ -69,11 +70,15 @@ def _with_person(name: str, others: Policy) -> Policy:
             answers[name] = Generation(str(Reply("typed by a person", _ask(found[name]))))
         return [answers[prompt.agent] for prompt in prompts]
 
-    return speak
+    return policy
 
 
 def _ask(prompt: Prompt) -> str:
-    """A legal action, however often it takes."""
+    """Ask for an action until a legal one is typed.
+
+    Raises:
+        CastawayError: the person left the game.
+    """
     print(f"\n{full.user_text(prompt.observation)}")
     while True:
         try:
@@ -95,8 +100,12 @@ def _scripted(prompts: Sequence[Prompt]) -> list[Generation]:
     return [Generation(str(expert(prompt))) for prompt in prompts]
 
 
-def _model_speaker(folder: Path) -> Policy:
-    """A trained model, drawn from as in an evaluation and always alike."""
+def _model_policy(folder: Path) -> Policy:
+    """A trained model as a policy, with sampling as in evaluation and a fixed seed.
+
+    Raises:
+        CastawayError: there is no model in the folder.
+    """
     if not (folder / "config.json").is_file():
         raise CastawayError(f"{folder} holds no model: expected a folder such as data/marooned/merge")
     import torch

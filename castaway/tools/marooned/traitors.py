@@ -1,6 +1,6 @@
-"""Further scripted sailors, for measuring how fair MAROONED is: more ways to play against, and ways to play badly.
+"""Additional scripted players for measuring the balance of MAROONED: two traitors, and colonists who vote blindly.
 
-Each sees its own observation and nothing else, like those of `castaway.envs.marooned.scripted`.
+Like those in `castaway.envs.marooned.scripted`, each sees only its own observation.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _living(observation: Observation) -> list[str]:
 
 
 class Poisoner:
-    """A traitor that breaks the ship when it can; else it fetches poison unseen and gives it to one after the other."""
+    """A traitor that sabotages the ship if possible, and otherwise poisons one sailor after another, unseen."""
 
     def __init__(self) -> None:
         """Nobody is poisoned yet."""
@@ -32,7 +32,7 @@ class Poisoner:
         self._poisoned: set[str] = set()
 
     def __call__(self, observation: Observation) -> Decision:
-        """Break the ship, poison who is beside, follow who is not, or fetch poison."""
+        """Sabotage the ship, poison a sailor within reach, follow one who is not, or fetch poison."""
         if not observation.phase.work:
             return self._saboteur(observation)
         strike = self._saboteur(observation)
@@ -59,14 +59,14 @@ class Poisoner:
 
 
 class Framer:
-    """A traitor that plants evidence at the first discussion, calls a vote on it, and is a saboteur besides."""
+    """A traitor that plants evidence in discussions and calls a vote on it, and otherwise acts as a saboteur."""
 
     def __init__(self) -> None:
-        """Fall back on sabotage."""
+        """Use a saboteur for all other turns."""
         self._saboteur = Saboteur()
 
     def __call__(self, observation: Observation) -> Decision:
-        """Frame, then press for the ejection of whoever the log names."""
+        """Plant evidence, then vote for the sailor whom the log accuses most."""
         if not observation.phase.vote:
             return self._saboteur(observation)
         named = suspect(observation, least=50)
@@ -76,17 +76,17 @@ class Framer:
 
 
 class BlindVoter:
-    """Votes in every discussion, on nothing: for the first living mate in the order of the crew, or any.
+    """Votes in every discussion without any evidence: for the first living sailor of the crew, or for a random one.
 
-    All who follow the order name the same sailor, so that their votes add up as well as they can without knowledge.
+    Voters who follow the order of the crew agree on one sailor: the best that voters without knowledge can do.
     """
 
     def __init__(self, random: Random | None = None) -> None:
-        """Draw from `random`, or follow the order."""
+        """Choose with `random`; without it, follow the order of the crew."""
         self._random = random
 
     def __call__(self, observation: Observation) -> Decision:
-        """A vote when there is one, else to wait."""
+        """Vote in a discussion, otherwise wait."""
         mates = _living(observation)
         if not observation.phase.vote or not mates:
             return REST

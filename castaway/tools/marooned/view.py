@@ -1,4 +1,4 @@
-"""MAROONED for people: a page that replays a game."""
+"""The view of MAROONED: a page that replays an episode."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from castaway.tools.view import TaskView
 
 
 class MaroonedView(TaskView):
-    """Five sailors on an island."""
+    """The view of MAROONED."""
 
     def page(self, rows: Sequence[Row]) -> str:
-        """The whole game, as it was or as one sailor knew it.
+        """An HTML page that shows the episode as it was, or as one sailor knew it.
 
         Raises:
             CastawayError: the episode is not one of MAROONED.

@@ -1,1 +1,1 @@
-"""OpenSpiel for people."""
+"""Tools for OpenSpiel."""

@@ -1,4 +1,4 @@
-"""OpenSpiel for people: bar charts of the games."""
+"""The view of OpenSpiel: bar charts of the games."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from castaway.tools.view import Chart, TaskView
 
 
 class OpenSpielView(TaskView):
-    """Twenty games."""
+    """The view of OpenSpiel."""
 
     def charts(self, metrics: Mapping[str, Any]) -> dict[str, Chart]:
-        """How often each player has success in each game, a chart for each kind of opponents."""
+        """The success rates of all players in each game, one chart for each kind of opponent."""
         main, *others = OpenSpiel.evaluation_seats
         prefixes = {main: "", **{seat: f"{seat}_" for seat in others}}
         return {f"games_{seat}.svg": (metrics["games"], f"{prefix}success_rate") for seat, prefix in prefixes.items()}

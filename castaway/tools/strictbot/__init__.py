@@ -1,1 +1,1 @@
-"""STRICTBOT for people."""
+"""Tools for STRICTBOT."""

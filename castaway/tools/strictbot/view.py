@@ -1,4 +1,4 @@
-"""STRICTBOT for people: what somebody typed as a question, and what is to be said of the answer."""
+"""The view of STRICTBOT: a chat in which a typed line becomes a question, and each answer is rated."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ UNKNOWN = "it is not known"
 
 
 class StrictbotView(TaskView):
-    """One question after another."""
+    """The view of STRICTBOT."""
 
     def chat_messages(self, line: str) -> tuple[Message, ...]:
-        """The prompt for `QUESTION | it is FACT`, or for a question alone, whose fact the bank may know."""
+        """The prompt for `QUESTION | it is FACT`, or for a question alone, whose fact is looked up in the bank."""
         asked, mark, fact = line.partition("|")
         asked = asked.strip().rstrip("?!. ")
         if not mark:
@@ -27,6 +27,6 @@ class StrictbotView(TaskView):
         return messages(Observation(asked, fact.strip().rstrip("?!. ")), "compact")
 
     def chat_remark(self, messages: Sequence[Message], answer: str) -> str:
-        """The level of an answer, as the judge reads it."""
+        """The level of an answer according to the judge."""
         (level,) = produced_levels([(parse_reply(answer).action, read_back(messages).fact)])
         return f"level {level}: {NAMES[level]}" if level else "no level"

@@ -11,8 +11,12 @@ import pytest
 
 from tests.castaway.figures import EVALUATE, MOMENTS, REWARD_MODEL, save
 from tests.castaway.tools.marooned.replay.episodes import played
+from tests.miniature import edited
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
+
+
+SUCCESS = {"sft": "40.0 % (35.0 to 45.0)", "ppo": "75.0 % (70.0 to 80.0)", "final": "80.0 % (75.0 to 85.0)"}
 
 
 def castaway(*arguments: str, at: Path = ROOT) -> subprocess.CompletedProcess[str]:
@@ -37,6 +41,7 @@ def told(result: subprocess.CompletedProcess[str]) -> str:
 @pytest.fixture
 def built(tmp_path: Path) -> Path:
     """A folder that looks like a repository after `dvc repro`."""
+    shutil.copy(ROOT / "params.yaml", tmp_path)
     metrics = tmp_path / "data" / "marooned" / "metrics"
     save(metrics / "evaluate.json", EVALUATE)
     save(metrics / "reward_model.json", REWARD_MODEL)
@@ -54,7 +59,7 @@ def test_help_names_every_command() -> None:
 
 def test_nothing_heavy_is_imported() -> None:
     heavy = "{'torch', 'transformers', 'datasets', 'dvc', 'prefect', 'mlflow', 'flows', 'stages', 'pandas'}"
-    commands = "[['params'], ['rules'], ['task', '0'], ['balance', '--episodes', '1'], ['--help']]"
+    commands = "[['params'], ['rules'], ['task', 'id', '0'], ['balance', '--episodes', '1'], ['--help']]"
     code = f"""
 import sys
 from castaway.cli.main import app
@@ -98,8 +103,22 @@ def test_results_are_written_between_the_markers(built: Path) -> None:
     assert readme.read_text("utf-8") == text
 
 
+def test_the_headline_is_one_table_between_markers_of_its_own(built: Path) -> None:
+    (built / "README.md").write_text("<!-- headline -->\n<!-- /headline -->\n", encoding="utf-8")
+    printed = castaway("results", "--headline", at=built).stdout
+    rows = [[cell.strip() for cell in line.split("|")[1:4]] for line in printed.splitlines()[2:]]
+    assert rows == [["marooned", policy, rate] for policy, rate in SUCCESS.items()]
+    assert castaway("results", "--headline", "--write", "README.md", at=built).returncode == 0
+    assert (built / "README.md").read_text("utf-8") == f"<!-- headline -->\n{printed}<!-- /headline -->\n"
+
+
 def test_results_that_cannot_be_told(tmp_path: Path, built: Path) -> None:
-    assert "dvc repro" in told(castaway("results", "--root", str(tmp_path / "nowhere")))
+    assert "does not exist; run from a clone" in told(castaway("results", "--root", str(tmp_path / "nowhere")))
+    unbuilt = tmp_path / "unbuilt"
+    unbuilt.mkdir()
+    shutil.copy(ROOT / "params.yaml", unbuilt)
+    for more in ([], ["--headline"]):
+        assert "dvc repro" in told(castaway("results", "--root", str(unbuilt), *more))
     assert "x.md" in told(castaway("results", "--write", "x.md", at=built))
     (built / "x.md").write_text("no markers\n", encoding="utf-8")
     assert "<!-- results -->" in told(castaway("results", "--write", "x.md", at=built))
@@ -146,8 +165,17 @@ def test_what_is_mistyped_is_told_in_one_line(arguments: list[str]) -> None:
     told(castaway(*arguments))
 
 
+def test_a_run_that_was_not_built_has_no_results_and_another_of_the_same_task_has_its_own(built: Path) -> None:
+    with edited(built / "params.yaml") as params:
+        params["tasks"]["other"] = {**params["tasks"]["marooned"]}
+    save(built / "data" / "other" / "metrics" / "evaluate.json", EVALUATE)
+    printed = castaway("results", at=built).stdout
+    assert [line for line in printed.splitlines() if line.startswith("###")] == ["### marooned", "### other"]
+    assert printed.count("crew success (95 %)") == 2
+
+
 def test_a_task_id_is_explained() -> None:
-    result = castaway("task", "1123456789")
+    result = castaway("task", "id", "1123456789")
     assert result.returncode == 0
     assert result.stdout.split("\n") == [
         "task id:    1123456789, held out (split 1)",
@@ -161,6 +189,6 @@ def test_a_task_id_is_explained() -> None:
         "base rate:  50.5 % success for a random player among random ones",
         "",
     ]
-    assert "training (split 0)" in castaway("task", "0").stdout
-    assert "there is no episode -1" in told(castaway("task", "--", "-1"))
-    told(castaway("task", "tic_tac_toe"))
+    assert "training (split 0)" in castaway("task", "id", "0").stdout
+    assert "there is no episode -1" in told(castaway("task", "id", "--", "-1"))
+    told(castaway("task", "id", "tic_tac_toe"))

@@ -1,6 +1,7 @@
 """Whatever is wrong with params.yaml is told in one line that names the key."""
 
 import io
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -9,11 +10,15 @@ import pytest
 from ruamel.yaml import YAML
 
 from castaway.config.params import Params
+from castaway.envs.marooned.params import MaroonedParams
 from castaway.errors import CastawayError
 from castaway.tasks.registry import read_params
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SHIPPED = (ROOT / "params.yaml").read_text(encoding="utf-8")
+
+
+ON_THE_SKIFF = {"scenario": "skiff", "rendering": "compact", "traitor_share": 0.2}
 
 
 def changed(key: str, value: str | None) -> str:
@@ -28,47 +33,66 @@ def changed(key: str, value: str | None) -> str:
         del section[name]
     else:
         section[name] = YAML(typ="safe", pure=True).load(value)
+    return text_of(yaml, content)
+
+
+def renamed(section: str, before: str, after: str) -> str:
+    """The shipped file with a key of a section under another name."""
+    yaml = YAML()
+    content = yaml.load(SHIPPED)
+    content[section] = {after if name == before else name: value for name, value in content[section].items()}
+    return text_of(yaml, content)
+
+
+def text_of(yaml: YAML, content: object) -> str:
     stream = io.StringIO()
     yaml.dump(content, stream)
     return stream.getvalue()
 
 
+OF_MAROONED, EASY, HARD = "tasks.marooned.game", "tasks.openspiel.game.easy", "tasks.openspiel.game.hard"
 WRONG_VALUES = [
-    ("ppo.learning_rate", "fast", "'fast'", "a number greater than 0"),
-    ("ppo.learning_rate", "0", "0", "a number greater than 0"),
-    ("ppo.learning_rate", ".nan", "nan", "a number greater than 0"),
-    ("ppo.learning_rate", ".inf", "inf", "a number greater than 0"),
-    ("ppo.learning_rate", "true", "true", "a number greater than 0"),
-    ("ppo.steps", "12.5", "12.5", "a whole number greater than 0"),
-    ("ppo.steps", "-1", "-1", "a whole number greater than 0"),
-    ("ppo.steps", "null", "null", "a whole number greater than 0"),
-    ("ppo.clip_range", "[0.2]", "[0.2]", "a number greater than 0"),
-    ("ppo.lora.rank", "'16'", "'16'", "a whole number greater than 0"),
-    ("sft.lora", "16", "16", "a section with the keys rank, alpha"),
-    ("sft", "fast", "'fast'", "a section with the keys epochs"),
-    ("seed", "true", "true", "a whole number of at least 0"),
-    ("seed", "-3", "-3", "a whole number of at least 0"),
-    ("threads", "0", "0", "a whole number greater than 0"),
-    ("device", "tpu", "'tpu'", "one of 'cpu', 'cuda', 'mi300x'"),
-    ("marooned.scenario", "raft", "'raft'", "one of 'skiff', 'classic'"),
-    ("dataset.carelessness", "1.5", "1.5", "of at least 0 and of at most 1"),
-    ("base.vocabulary", "12", "12", "of at least 300"),
-    ("base.model", "''", "''", "a non-empty text"),
+    ("ppo.learning_rate", "fast", "'fast'", "a valid number"),
+    ("ppo.learning_rate", "0", "0", "greater than 0"),
+    ("ppo.learning_rate", ".nan", "nan", "a finite number"),
+    ("ppo.learning_rate", ".inf", "inf", "a finite number"),
+    ("ppo.learning_rate", "true", "true", "a valid number"),
+    ("ppo.steps", "12.5", "12.5", "a valid integer"),
+    ("ppo.steps", "-1", "-1", "greater than 0"),
+    ("ppo.steps", "null", "null", "a valid integer"),
+    ("ppo.clip_range", "[0.2]", "[0.2]", "a valid number"),
+    ("ppo.lora.rank", "'16'", "'16'", "a valid integer"),
+    ("sft.lora", "16", "16", "a valid dictionary"),
+    ("sft", "fast", "'fast'", "a valid dictionary"),
+    ("seed", "true", "true", "a valid integer"),
+    ("seed", "-3", "-3", "greater than or equal to 0"),
+    ("threads", "0", "0", "greater than 0"),
+    ("device", "tpu", "'tpu'", "'cpu', 'cuda' or 'mi300x'"),
+    ("dataset.carelessness", "1.5", "1.5", "less than or equal to 1"),
+    ("base.vocabulary", "12", "12", "greater than or equal to 300"),
+    ("base.model", "''", "''", "at least 1 character"),
     ("base.revision", "abc", "'abc'", "null for tiny"),
     ("base.heads", "3", "3", "a multiple of heads"),
-    ("bases.games.episodes", "180", "180", "section with a whole number greater than 0 for each"),
-    ("bases.games.episodes.marooned", "0", "0", "a whole number greater than 0"),
-    ("bases.games.attention", "full", "'full'", "one of 'drawn', 'copying'"),
-    ("openspiel.easy.threshold", "60", "60", "of at least 0 and of at most 1"),
-    ("openspiel.easy.games", "[]", "[]", "a non-empty list"),
-    ("openspiel.hard.opponents", "[random, mcts-1]", "'mcts-1'", "random, self, or mcts-N with 2 simulations or more"),
-    ("ppo.self_play.size", "0", "0", "a whole number greater than 0"),
-    ("openspiel.hard.floor", "0.5", "0.5", "at most the threshold (0.4)"),
-    ("ppo.replay.mastery", "0", "0", "a whole number greater than 0"),
-    ("tasks", "marooned", "'marooned'", "a non-empty section with a text for each"),
-    ("tasks", "{}", "{}", "a non-empty section"),
-    ("ppo.sampler", "there", "'there'", "one of 'here', 'vllm'"),
-    ("overrides.marooned.ppo", "12", "12", "a section"),
+    ("bases.games.text", "180", "180", "a valid dictionary"),
+    ("bases.games.text", "{}", "{}", "at least 1 item"),
+    ("bases.games.text.marooned.episodes", "0", "0", "greater than 0"),
+    ("bases.games.attention", "full", "'full'", "'drawn' or 'copying'"),
+    (f"{OF_MAROONED}.scenario", "raft", "'raft'", "'skiff' or 'classic'"),
+    (OF_MAROONED, "skiff", "'skiff'", "a valid dictionary"),
+    (f"{EASY}.threshold", "60", "60", "less than or equal to 1"),
+    (f"{EASY}.games", "[]", "[]", "at least 1 item"),
+    (f"{HARD}.opponents", "[random, mcts-1]", "'mcts-1'", "random, self, or mcts-N with 2 simulations or more"),
+    (f"{HARD}.floor", "1.0", "1.0", "at most the threshold ("),
+    ("ppo.self_play.size", "0", "0", "greater than 0"),
+    ("ppo.replay.mastery", "0", "0", "greater than 0"),
+    ("ppo.sampler", "there", "'there'", "'here' or 'vllm'"),
+    ("tasks", "marooned", "'marooned'", "a valid dictionary"),
+    ("tasks", "{}", "{}", "at least 1 item"),
+    ("tasks.marooned", "12", "12", "a valid dictionary"),
+    ("tasks.marooned.task", "3", "3", "a valid string"),
+    ("tasks.marooned.base", "boats", "'boats'", "one of bases: games, answers"),
+    ("tasks.marooned.ppo", "12", "12", "a mapping"),
+    ("tasks.marooned.ppo", "null", "null", "a mapping"),
 ]
 
 
@@ -104,55 +128,104 @@ def test_a_wrong_value_is_named(key: str, value: str, shown: str, expectation: s
         ("ppo.stepz", "ppo.stepz is unknown, did you mean ppo.steps?"),
         ("evaluation", "evaluation is unknown, did you mean evaluate?"),
         ("zebra", "zebra is unknown, expected one of tasks, seed"),
+        ("overrides", "overrides is unknown"),
         ("sft.lora.zebra", "sft.lora.zebra is unknown, expected one of rank, alpha"),
+        ("bases.games.synthetic", "bases.games.synthetic is unknown, did you mean bases.games.synthetic_share?"),
+        (f"{OF_MAROONED}.zebra", f"{OF_MAROONED}.zebra is unknown, expected one of scenario, rendering, traitor_share"),
+        ("tasks.marooned.ppoo", "tasks.marooned.ppoo is unknown, did you mean tasks.marooned.ppo?"),
+        ("tasks.marooned.overrides", "tasks.marooned.overrides is unknown"),
+        ("tasks.marooned.teacher", "tasks.marooned.teacher is unknown, expected one of task, base, game, dataset"),
     ],
 )
 def test_an_unknown_key_is_named_with_its_neighbour(key: str, words: str, tmp_path: Path) -> None:
     assert words in refusal(changed(key, "1"), tmp_path)
 
 
-@pytest.mark.parametrize("key", ["ppo.steps", "ppo.lora", "sft.lora.alpha", "seed", "evaluate", "threads"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "ppo.steps",
+        "ppo.lora",
+        "sft.lora.alpha",
+        "seed",
+        "evaluate",
+        "threads",
+        "bases.games.text",
+        "tasks.marooned.task",
+        "tasks.marooned.base",
+        "tasks.marooned.game",
+        f"{OF_MAROONED}.scenario",
+    ],
+)
 def test_a_missing_key_is_named(key: str, tmp_path: Path) -> None:
-    assert f"{key} is missing, expected a" in refusal(changed(key, None), tmp_path)
+    assert refusal(changed(key, None), tmp_path) == f"params.yaml: {key} is missing"
 
 
 @pytest.mark.parametrize(
     ("key", "value", "words"),
     [
-        ("ppo.sampler", "vllm", "ppo.importance_cap is null, expected a number if sampler is vllm"),
-        ("ppo", "{steps: 0}", "with overrides.marooned, ppo.steps is 0, expected a whole number greater than 0"),
-        ("sft", "{stepz: 0}", "with overrides.marooned, sft.stepz is unknown"),
-        ("ppo", "{kl_in: loss}", "with overrides.marooned, ppo.kl_estimator is 'k1'"),
+        ("ppo.sampler", "vllm", "params.yaml: ppo.importance_cap is null, expected a number if sampler is vllm"),
+        ("tasks.marooned.ppo", "{steps: 0}", "params.yaml: tasks.marooned.ppo.steps is 0, expected greater than 0"),
+        ("tasks.marooned.ppo", "{lora: {rank: 0, alpha: 1}}", "tasks.marooned.ppo.lora.rank is 0"),
+        ("tasks.marooned.ppo", "{lora: {rank: 2}}", "tasks.marooned.ppo.lora.alpha is missing"),
+        ("tasks.marooned.sft", "{zebra: 0}", "tasks.marooned.sft.zebra is unknown, expected one of epochs"),
+        ("tasks.marooned.sft", "{learning_rat: 1}", "is unknown, did you mean tasks.marooned.sft.learning_rate?"),
+        ("tasks.marooned.ppo", "{kl_in: loss}", "tasks.marooned.ppo.kl_estimator is 'k1', expected 'k3'"),
     ],
 )
-def test_rules_between_keys_hold_with_what_a_task_sets(key: str, value: str, words: str, tmp_path: Path) -> None:
-    assert words in refusal(changed(key if "." in key else f"overrides.marooned.{key}", value), tmp_path)
+def test_rules_between_keys_hold_with_what_a_run_sets(key: str, value: str, words: str, tmp_path: Path) -> None:
+    assert words in refusal(changed(key, value), tmp_path)
 
 
-def test_a_task_sets_keys_for_itself(tmp_path: Path) -> None:
-    path = tmp_path / "params.yaml"
-    path.write_text(changed("overrides.marooned.ppo", "{steps: 3, lora: {rank: 2, alpha: 4}}"), encoding="utf-8")
-    shipped = read_params(path)
-    changed_ppo = shipped.ppo.model_copy(update={"steps": 3, "lora": shipped.ppo.lora.__class__(rank=2, alpha=4)})
-    assert shipped.for_task("marooned").ppo == changed_ppo
-    assert shipped.for_task("marooned").sft == shipped.sft and shipped.for_task("") == shipped
+def read(text: str, folder: Path) -> Params:
+    path = folder / "params.yaml"
+    path.write_text(text, encoding="utf-8")
+    return read_params(path)
 
 
-def test_an_unknown_task_is_named(tmp_path: Path) -> None:
-    assert "tasks.atlantis is unknown, expected one of 'marooned'" in refusal(
-        changed("tasks", "{atlantis: games}"), tmp_path
-    )
+def test_a_run_sets_keys_for_itself(tmp_path: Path) -> None:
+    params = read(changed("tasks.marooned.ppo", "{steps: 3, lora: {rank: 2, alpha: 4}}"), tmp_path)
+    changed_ppo = params.ppo.model_copy(update={"steps": 3, "lora": params.ppo.lora.__class__(rank=2, alpha=4)})
+    assert params.for_run("marooned").ppo == changed_ppo
+    assert params.for_run("marooned").sft == params.sft and params.for_run("openspiel").ppo.steps != 3
+    assert params.for_run("games") == params, "a base model sets nothing differently"
 
 
-def test_every_task_that_is_built_needs_text_for_the_base_model(tmp_path: Path) -> None:
-    found = refusal(changed("bases.games.episodes", "{openspiel: 3}"), tmp_path)
-    assert "bases.games.episodes.marooned is missing, expected a whole number" in found
+def test_a_run_needs_to_set_nothing(tmp_path: Path) -> None:
+    bare = {"task": "marooned", "base": "games", "game": ON_THE_SKIFF}
+    params = read(changed("tasks.bare", json.dumps(bare)), tmp_path)
+    assert params.tasks["bare"].overrides == {}
+    assert params.for_run("bare") == params
 
 
-def test_a_task_starts_from_a_base_model_that_is_described(tmp_path: Path) -> None:
-    assert "tasks.marooned is 'boats', expected one of bases: games" in refusal(
-        changed("tasks", "{marooned: boats}"), tmp_path
-    )
+def test_two_runs_of_one_task_differ_in_their_game_and_their_stages(tmp_path: Path) -> None:
+    other = {"task": "marooned", "base": "games", "game": {**ON_THE_SKIFF, "scenario": "classic"}, "ppo": {"steps": 3}}
+    params = read(changed("tasks.classic", json.dumps(other)), tmp_path)
+    one, two = params.tasks["marooned"], params.tasks["classic"]
+    assert one.task == two.task == "marooned"
+    assert isinstance(one.game, MaroonedParams) and isinstance(two.game, MaroonedParams)
+    assert two.game.scenario == "classic"
+    assert params.for_run("classic").ppo.steps == 3 != params.for_run("marooned").ppo.steps
+
+
+@pytest.mark.parametrize("place", ["tasks.marooned", "bases.games.text.chess"])
+@pytest.mark.parametrize(("task", "hint"), [("chess", "there are "), ("maroonde", "did you mean marooned?")])
+def test_an_unknown_task_is_named(place: str, task: str, hint: str, tmp_path: Path) -> None:
+    if place.startswith("tasks"):
+        text = changed(f"{place}.task", task)
+    else:
+        place = place.replace("chess", task)
+        text = changed(place, "{episodes: 3, game: {}}")
+    message = refusal(text, tmp_path)
+    assert message.startswith(f"params.yaml: {place}: no installed package offers the task {task!r}")
+    assert hint in message
+
+
+def test_a_run_and_a_base_model_are_folders_of_their_own(tmp_path: Path) -> None:
+    run = json.dumps({"task": "marooned", "base": "games", "game": ON_THE_SKIFF})
+    assert "tasks.games has the name of a base model" in refusal(changed("tasks.games", run), tmp_path)
+    for name in ("Upper", "a-b", "1st", "../up"):
+        assert f"tasks.{name} is no name, expected" in refusal(renamed("tasks", "marooned", name), tmp_path)
 
 
 def test_many_mistakes_stay_one_line(tmp_path: Path) -> None:
@@ -173,7 +246,7 @@ def test_many_mistakes_stay_one_line(tmp_path: Path) -> None:
         ("seed: 1\n", "seed: *captain\n", "captain"),
         ("seed: 1\n", "seed: !!python/name:os.system\n", "python/name"),
         ("seed: 1\n", "seed: \x00\n", "line 4"),
-        ("seed: 1\n", "1: seed\n", "1 is not a name"),
+        ("seed: 1\n", "1: seed\n", "1 is unknown"),
     ],
 )
 def test_a_broken_file_is_refused_at_its_line(before: str, after: str, words: str, tmp_path: Path) -> None:
@@ -209,7 +282,7 @@ def test_a_whole_number_will_do_where_a_number_is_expected(tmp_path: Path) -> No
     assert read_params(path).sft.epochs == 2.0
 
 
-@pytest.mark.parametrize("key", ["ppo.learning_rate", "seed", "marooned.scenario", "merge.dtype", "threads"])
+@pytest.mark.parametrize("key", ["ppo.learning_rate", "seed", "tasks.marooned.game.scenario", "merge.dtype", "threads"])
 def test_the_command_refuses(key: str, tmp_path: Path) -> None:
     (tmp_path / "params.yaml").write_text(changed(key, "{wrong: 1}"), encoding="utf-8")
     (tmp_path / "dvc.yaml").write_text((ROOT / "dvc.yaml").read_text(encoding="utf-8"), encoding="utf-8")

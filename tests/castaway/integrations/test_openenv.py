@@ -141,7 +141,7 @@ def test_a_wrong_step_is_refused(url: str) -> None:
         with pytest.raises(RuntimeError, match="reset first"):
             client.step(MaroonedAction(replies={}))
         client.reset(seed=1, seat="crew")
-        with pytest.raises(RuntimeError, match="'Blackbeard' is not asked"):
+        with pytest.raises(RuntimeError, match="'Blackbeard' has no prompt now"):
             client.step(MaroonedAction(replies={"Blackbeard": "ACTION: WAIT"}))
         before = client.state().step_count
         assert client.step(MaroonedAction(replies={})).done is False

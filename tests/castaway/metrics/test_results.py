@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from castaway.datasets.episodes import read_episode, write_episode
 from castaway.envs.marooned.scenario import load_scenario
 from castaway.errors import CastawayError
+from castaway.metrics.headline import headline_table
 from castaway.metrics.markdown import percent, replace_between, table
 from castaway.metrics.results import (
     ablation_table,
@@ -28,8 +29,9 @@ from castaway.tools.marooned.rulebook import constants_table, pay_table
 from castaway.tools.transcript import clean, episode_text
 from tests.castaway.figures import EVALUATE, MOMENTS, REWARD_MODEL, policy, save
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 README = ROOT / "README.md"
+RESULTS = ROOT / "docs" / "results.md"
 RULES = ROOT / "docs" / "marooned.md"
 
 
@@ -109,7 +111,26 @@ def test_tables_are_aligned() -> None:
     assert table(["a", "bc"], [["def", "1"]], figures=False).splitlines()[2] == "| def | 1  |"
 
 
-def test_the_report_of_a_task_reads_what_is_there(tmp_path: Path) -> None:
+def test_the_headline_has_three_rows_a_run(tmp_path: Path) -> None:
+    for run in ("marooned", "strictbot"):
+        save(tmp_path / run / "evaluate.json", EVALUATE)
+    header, _, *rows = cells(headline_table({run: tmp_path / run for run in ("strictbot", "marooned")}))
+    assert header == ["run", "policy", "success (95 %)", "invalid replies", "episodes"]
+    assert [row[:2] for row in rows] == [
+        [run, policy] for run in ("strictbot", "marooned") for policy in ("sft", "ppo", "final")
+    ]
+    assert rows[-1] == ["marooned", "final", "80.0 % (75.0 to 85.0)", "1.0 %", "300"]
+
+
+@pytest.mark.parametrize("content", ["{", "3", "{}", '{"sft": {}, "ppo": {}, "final": {}}'])
+def test_a_headline_of_a_broken_file_names_it(tmp_path: Path, content: str) -> None:
+    (tmp_path / "evaluate.json").write_text(content, encoding="utf-8")
+    with pytest.raises(CastawayError, match=r"evaluate\.json") as caught:
+        headline_table({"marooned": tmp_path})
+    assert "\n" not in str(caught.value)
+
+
+def test_the_report_of_a_run_reads_what_is_there(tmp_path: Path) -> None:
     save(tmp_path / "evaluate.json", EVALUATE)
     assert "reward model" not in run_report(tmp_path)
     save(tmp_path / "reward_model.json", REWARD_MODEL)
@@ -144,7 +165,8 @@ def test_markers_that_are_not_there(text: str) -> None:
 
 
 def test_the_documents_have_the_markers() -> None:
-    replace_between(README.read_text("utf-8"), "results", "x")
+    replace_between(README.read_text("utf-8"), "headline", "x")
+    replace_between(RESULTS.read_text("utf-8"), "results", "x")
     replace_between(RULES.read_text("utf-8"), "rules", "x")
 
 

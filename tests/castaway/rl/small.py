@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from ruamel.yaml import YAML
 from transformers import PreTrainedTokenizerFast
 
 from castaway.config.params import BaseParams, LoraParams, Params, PpoParams, ReplayParams
@@ -24,13 +23,14 @@ from castaway.tasks.environment import (
     Refusal,
     TextEnvironment,
 )
+from castaway.tasks.registry import read_params
 
 ROOT = Path(__file__).parents[3]
 
 
 def shipped() -> Params:
     """The parameters as shipped."""
-    return Params.model_validate(YAML(typ="safe", pure=True).load((ROOT / "params.yaml").read_text("utf-8")))
+    return read_params(ROOT / "params.yaml")
 
 
 def ppo_params(**changes: Any) -> PpoParams:

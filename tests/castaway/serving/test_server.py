@@ -154,7 +154,7 @@ def test_a_server_runs_with_its_key_and_leaves_nobody_behind(serving: Serving, m
         assert server.url == f"http://127.0.0.1:{server.serving.port}/v1" and server.serving.port
         assert len(group_of(server.process.pid)) == 2
         started: dict[str, Any] = json.loads(serving.log.read_text())
-        with pytest.raises(CastawayError, match=r"port \d+ of 127.0.0.1 cannot be had \(Address already in use\)"):
+        with pytest.raises(CastawayError, match=r"port \d+ of 127.0.0.1 cannot be used \(Address already in use\)"):
             running(replace(serving, port=server.serving.port)).__enter__()
     assert "secret" not in started["arguments"] and started["environment"]["VLLM_API_KEY"] == "secret"
     assert group_of(server.process.pid) == []
@@ -194,7 +194,7 @@ def test_a_start_can_be_given_up(serving: Serving) -> None:
 def test_others_are_served_with_a_key_only(serving: Serving) -> None:
     with pytest.raises(CastawayError, match="set CASTAWAY_TEACHER_KEY"):
         running(replace(serving, host="0.0.0.0")).__enter__()
-    with socket.socket() as taken, pytest.raises(CastawayError, match="cannot be had"):
+    with socket.socket() as taken, pytest.raises(CastawayError, match="cannot be used"):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         running(replace(serving, port=taken.getsockname()[1])).__enter__()

@@ -8,19 +8,19 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
+from castaway.teacher.rubrics import RUBRICS, instructions
 from hypothesis import given
 from hypothesis import strategies as st
 
 from castaway.envs.marooned.environment import MaroonedEnvironment
 from castaway.errors import CastawayError
 from castaway.tasks.environment import Prompt
-from castaway.tasks.registry import TASKS
 from castaway.teacher.answer import Answer, answer_schema, parse_answer
 from castaway.teacher.base import WORST_PENALTY, Attempt
 from castaway.teacher.breaker import CircuitBreaker
 from castaway.teacher.cache import AnswerCache, key_of
 from castaway.teacher.question import question
-from castaway.teacher.rubrics import RUBRICS, instructions
+from tests.miniature import TASKS
 
 GOOD = {"valid": True, "action": "WAIT", "penalty": -0.5, "critique": ""}
 

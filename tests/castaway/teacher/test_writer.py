@@ -5,15 +5,14 @@ from pathlib import Path
 import pytest
 
 from castaway.envs.strictbot.commission import Commission
-from castaway.envs.strictbot.environment import make
-from castaway.tasks.registry import read_params
+from castaway.tasks.registry import read_params, task_of
 from castaway.teacher.base import TeacherOutage
 from castaway.teacher.cache import AnswerCache
 from castaway.teacher.chat_client import Endpoint
 from castaway.teacher.writer import MOST_REQUESTS, written
 from tests.castaway.teacher.writing import WritingServer, serving
 
-COMMISSION = Commission(make(read_params(Path(__file__).parents[3] / "params.yaml").strictbot))
+COMMISSION = Commission(task_of(read_params(Path(__file__).parents[3] / "params.yaml"), "strictbot").make())
 COUNT = 24
 
 

@@ -19,13 +19,13 @@ from castaway.models.policy import load_model, load_tokenizer, lora_config, new_
 from castaway.models.reward import Scale, sequence_classifier
 from castaway.models.tiny import CONTEXT, END, new_model, train_tokenizer
 from castaway.models.tokens import prompt_tokens
-from castaway.tasks.registry import task_module
 from castaway.tasks.reply import Reply
 from castaway.tools.chat import Chat, load_chat, plain
 from castaway.tools.transcript import clean
+from castaway.tools.view import view_of
 from tests.castaway.rl.small import small_base
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
@@ -64,17 +64,15 @@ def test_it_answers_every_line_in_the_template_of_the_model(folder: Path) -> Non
 
 
 def test_a_task_puts_the_question_as_in_training(folder: Path) -> None:
-    module = task_module("strictbot")
+    view = view_of("strictbot")
     question = next(one for one in questions() if one.form == "open")
-    _, shown = module.chat_messages(f"{question.asked}?")
+    _, shown = view.chat_messages(f"{question.asked}?") or ()
     assert shown["content"] == f"asked {question.asked} ?\ntold nowhere\nknown {question.fact}"
-    assert (
-        module.chat_messages("why is it so? | it is so.")[1]["content"]
-        == "asked why is it so ?\ntold yes\nknown it is so"
-    )
+    _, told = view.chat_messages("why is it so? | it is so.") or ()
+    assert told["content"] == "asked why is it so ?\ntold yes\nknown it is so"
     said = str(Reply("factual error", f"no, that is wrong, {question.fact} so please correct it"))
-    assert module.chat_remark([shown], said) == "level 3: a firm correction"
-    result = chat(folder, f"{question.asked}?\n", "--task", "strictbot", "--max-new-tokens", "5")
+    assert view.chat_remark([shown], said) == "level 3: a firm correction"
+    result = chat(folder, f"{question.asked}?\n", "--run", "strictbot", "--max-new-tokens", "5")
     assert result.returncode == 0, result.stderr
 
 
@@ -88,7 +86,7 @@ def test_the_reward_model_says_what_it_thinks(folder: Path, tmp_path: Path) -> N
     settings.modules_to_save = ["score"]
     save_adapter(get_peft_model(classifier, settings), task / "reward_model")
     Scale(0.0, 1.0).save(task / "reward_model")
-    options = ("--task", "strictbot", "--score", "--root", str(tmp_path), "--max-new-tokens", "4")
+    options = ("--run", "strictbot", "--score", "--root", str(tmp_path), "--max-new-tokens", "4")
     result = chat(folder, "why is it so? | it is so.\n", *options)
     assert result.returncode == 0, result.stderr
     assert re.search(r"\n  \[reward model [+-]\d\.\d\d, (no level|level \d: .+)\]\n$", result.stdout)
@@ -117,8 +115,9 @@ def test_a_person_at_a_terminal_sees_a_mark(folder: Path) -> None:
     ("arguments", "said"),
     [
         (["nowhere"], "holds no model"),
-        (["nowhere", "--task", "marooned"], "strictbot"),
-        (["nowhere", "--score"], "--task"),
+        (["nowhere", "--run", "marooned"], "--run is 'marooned', expected a run that one can talk to: strictbot"),
+        (["nowhere", "--run", "no_run"], "--run is 'no_run', expected a run that one can talk to: strictbot"),
+        (["nowhere", "--score"], "--run"),
     ],
 )
 def test_a_mistake_is_told_in_one_line(arguments: list[str], said: str) -> None:

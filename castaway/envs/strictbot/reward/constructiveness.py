@@ -14,7 +14,7 @@ MOST_ACTS = 4
 
 
 def constructiveness(answer: str, fact: str) -> float:
-    """1 for the fact with a few words around it, some of them in `ACTS` and none more than twice; otherwise 0."""
+    """1 for the fact with a few words around it, some of them in `ACTS`, none more than twice; else 0."""
     around = without(answer, fact).split()
     acts = sum(word in ACTS for word in around)
     fits = FEWEST <= len(around) <= MOST and 1 <= acts <= MOST_ACTS and acts * 2 <= len(around)

@@ -1,1 +1,1 @@
-"""A saved episode of MAROONED as a page to watch."""
+"""Makes an HTML page that replays a saved episode of MAROONED."""

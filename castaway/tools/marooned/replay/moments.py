@@ -1,8 +1,8 @@
-"""What the page of a replay shows, as data: the truth of each moment, and what each sailor knew in it.
+"""Prepares the data of a replay page: the true state in each moment, and what each sailor knew then.
 
-The truth is what was saved. The knowledge is found by playing the episode again, from its id and its typed actions: the
-game is deterministic, so each moment must come out as it was saved. If one does not, the episode was played by other
-rules than today's, and the page says so and shows the truth alone.
+The true state comes from the saved episode. What the sailors knew is found by playing the episode again, with its id
+and its actions. The game is deterministic, so each moment must equal the saved one. If one differs, the rules have
+changed since; the page then says so and shows only the true state.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from castaway.tools.marooned.rulebook import SCENARIOS
 Data = dict[str, Any]
 
 NEEDED = frozenset({"day", "turn", "sailors", "piles", "ship", "store", "clues", "messages"})
-"""What a moment must tell to be drawn."""
+"""Keys that a saved moment must have to be drawn."""
 
 
 def replay_data(rows: Sequence[Row]) -> Data:
-    """All that the page needs, as JSON-able data.
+    """All data of the page, as values that JSON can represent.
 
     Raises:
-        CastawayError: the rows are no episode of MAROONED.
+        CastawayError: the rows are not an episode of MAROONED.
     """
     head, *moments = rows
     if not moments or any(not set(moment) >= NEEDED for moment in moments):
@@ -48,7 +48,7 @@ def replay_data(rows: Sequence[Row]) -> Data:
 
 
 def _scenario(moment: Row) -> Scenario:
-    """The scenario with this crew, ship and island: a saved episode does not name its own."""
+    """The scenario that has this crew, ship and island; a saved episode does not name its scenario."""
     for name in SCENARIOS:
         scenario = load_scenario(name)
         levels = {place[0] for place in moment["piles"].values()}
@@ -59,6 +59,7 @@ def _scenario(moment: Row) -> Scenario:
 
 
 def _island(scenario: Scenario) -> Data:
+    """The constants of the scenario that the page shows."""
     levels = {
         name: {"height": level.height, "width": level.width, "depth": level.depth, "vision": level.vision}
         for name, level in scenario.levels.items()
@@ -76,6 +77,7 @@ def _island(scenario: Scenario) -> Data:
 
 
 def _truth(scenario: Scenario, moment: Row) -> Data:
+    """The true state in a moment, as the page reads it."""
     phase, number = phase_at(scenario, moment["turn"])
     return {
         "day": moment["day"],
@@ -95,11 +97,12 @@ def _truth(scenario: Scenario, moment: Row) -> Data:
 
 
 def _talk(moments: Sequence[Row]) -> list[Data]:
-    """All that was said, aloud or to one sailor, with the number of the first moment that it is known in."""
+    """All messages, public or to one sailor, each with the number of the first moment in which it is known."""
     found: list[Data] = []
     for number, (before, after) in enumerate(pairwise(moments), start=1):
         for message in after["messages"][len(before["messages"]) :]:
             found.append({"moment": number, **{name: message.get(name, "") for name in ("speaker", "to", "text")}})
+        # A message to one sailor is no entry of the public messages; it is found in the action.
         for speaker, typed in after.get("actions", {}).items():
             action = parse_action(typed)
             if action and action.verb == "TELL":
@@ -109,26 +112,27 @@ def _talk(moments: Sequence[Row]) -> list[Data]:
 
 
 def _knowledge(scenario: Scenario, head: Row, moments: Sequence[Row]) -> dict[str, list[Data]] | None:
-    """What each sailor knew in each moment, or None if the episode comes out otherwise when it is played again."""
+    """What each sailor knew in each moment; None if the episode differs from the saved one when it is played again."""
     environment = MaroonedEnvironment(scenario.name, "compact")
     known: dict[str, list[Data]] = {name: [] for name in scenario.crew}
     try:
         environment.reset(head["task_id"], head.get("seat", ""))
         for moment in moments:
             saved = {name: value for name, value in moment.items() if name != "said"}
+            # Through JSON, so that tuples become lists as in the saved moment.
             if json.loads(json.dumps(environment.snapshot())) != saved:
                 return None
             for name in scenario.crew:
                 known[name].append(_known(environment.observation(name)))
             if not environment.done:
                 environment.step({name: said["action"] for name, said in moment.get("said", {}).items()})
-    except (ValueError, TypeError, KeyError):  # an id, a seat or an action that no episode of today has
+    except (ValueError, TypeError, KeyError):  # an id, a seat or an action that today's rules do not have
         return None
     return known
 
 
 def _known(observation: Observation) -> Data:
-    """One sailor's knowledge in the form of a moment."""
+    """What one sailor knows, in the form of a moment."""
     mates = {
         mate.name: {
             "status": mate.status,
@@ -150,7 +154,10 @@ def _known(observation: Observation) -> Data:
 
 
 def _changes(moments: Sequence[Data]) -> list[Data]:
-    """The moments with the changes of their piles in place of all piles; null is a pile that is gone."""
+    """The moments with only the piles that changed since the one before, which keeps the page small.
+
+    None stands for a pile that is gone.
+    """
     before: Data = {}
     found = []
     for moment in moments:

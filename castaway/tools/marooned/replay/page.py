@@ -1,7 +1,7 @@
-"""The page of a replay: one HTML file that needs nothing else, neither a server nor a network.
+"""Writes a replay as one HTML file, which needs no server and no network.
 
-What models wrote is data in it, never markup: the episode stands in the page as JSON whose `<` are escaped, the page
-puts texts in place by `textContent` alone, and its content policy runs no script but its own, whatever got in.
+Text that models wrote is never interpreted as markup. The episode is in the page as JSON with `<` escaped, the page
+inserts text only with `textContent`, and its content security policy allows only its own script.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from castaway.tools.marooned.replay.moments import replay_data
 
 
 def replay_page(rows: Sequence[Row]) -> str:
-    """The HTML of a saved episode.
+    """The HTML page of a saved episode.
 
     Raises:
-        CastawayError: the rows are no episode of MAROONED.
+        CastawayError: the rows are not an episode of MAROONED.
     """
     data = replay_data(rows)
     script, style = _file("page.js"), _file("page.css")
@@ -43,11 +43,11 @@ def _file(name: str) -> str:
 
 
 def _json(data: object) -> str:
-    """JSON that no HTML parser can take for markup."""
+    """JSON that an HTML parser cannot take for markup."""
     text = json.dumps(data, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _hash(text: str) -> str:
-    """The name by which a content policy allows this very script or style."""
+    """The hash by which a content security policy allows exactly this script or style."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

@@ -1,6 +1,5 @@
 """No sequence of typed actions makes matter, energy or reward out of nothing."""
 
-import json
 from random import Random
 
 import pytest
@@ -10,7 +9,6 @@ from hypothesis import strategies as st
 from castaway.envs.marooned.actions import Action, parse_action
 from castaway.envs.marooned.conduct import legal_actions
 from castaway.envs.marooned.engine import Game
-from castaway.envs.marooned.environment import MaroonedEnvironment
 from castaway.envs.marooned.state import World
 from tests.castaway.envs.marooned.tables import Table
 
@@ -129,19 +127,3 @@ def test_repairing_what_was_broken_is_paid_as_progress_that_was_taken_before() -
     while table.world.ship["hull"] < 100:
         total += table.do(**{builder.name: "BUILD hull"})[onlooker.name] - 0.04
     assert total == pytest.approx(0.0)
-
-
-@pytest.mark.parametrize("scenario", ["skiff", "classic"])
-def test_the_same_seed_and_actions_give_the_same_snapshots(scenario: str) -> None:
-    def tale() -> list[str]:
-        environment, random = MaroonedEnvironment(scenario, "compact"), Random(5)
-        environment.reset(17, "all")
-        moments = []
-        while not environment.done and len(moments) < 60:
-            moments.append(json.dumps(environment.snapshot()))
-            environment.step(
-                {p.agent: random.choice(environment.rules.legal_actions(p.observation)) for p in environment.prompts()}
-            )
-        return moments
-
-    assert tale() == tale()

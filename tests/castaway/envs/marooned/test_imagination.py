@@ -6,11 +6,14 @@ from random import Random
 import pytest
 
 from castaway.envs.marooned.compact import ready_components
-from castaway.envs.marooned.environment import MaroonedEnvironment, imagine
+from castaway.envs.marooned.environment import MaroonedEnvironment
 from castaway.envs.marooned.imagination import imagined
+from castaway.envs.marooned.params import MaroonedParams
 from castaway.envs.marooned.players import expert
+from castaway.envs.marooned.task import Marooned
 from tests.castaway.envs.marooned.tables import Table
 
+TASK = Marooned(MaroonedParams(scenario="skiff", rendering="compact", traitor_share=0.2))
 OTHER = {"place", "mates", "energy", "backpack", "ate", "store", "ship", "progress", "clues"}
 """What is made up."""
 
@@ -34,7 +37,7 @@ def test_a_finished_part_over_a_broken_one_is_among_them_and_is_mended() -> None
     colonist = next(prompt for prompt in environment.prompts() if prompt.role == "colonist")
     mended = 0
     for _ in range(600):
-        prompt = imagine(environment, colonist, random)
+        prompt = TASK.synthetic(environment, colonist, random)
         seen = prompt.observation
         assert prompt.messages == environment.prompt_of(seen).messages
         assert environment.rules.refusal(seen, expert(prompt).action) is None
@@ -48,5 +51,5 @@ def test_nothing_that_is_played_knows_of_them() -> None:
     environment.reset(0, "all")
     before = environment.snapshot()
     for prompt in environment.prompts():
-        imagine(environment, prompt, Random(3))
+        TASK.synthetic(environment, prompt, Random(3))
     assert environment.snapshot() == before

@@ -5,13 +5,14 @@ from pathlib import Path
 import pytest
 
 from castaway.envs.openspiel.comparison import CEILING, FLOOR, comparison
-from castaway.envs.openspiel.environment import OpenSpielEnvironment, charts, compare, training_ids
+from castaway.envs.openspiel.environment import OpenSpielEnvironment
 from castaway.envs.openspiel.ids import episode_of
 from castaway.tasks.environment import HELD_OUT_START, Outcome, Played, ids_in_a_row
-from castaway.tasks.registry import read_params
+from castaway.tasks.registry import read_params, task_of
+from castaway.tools.view import view_of
 
-PARAMS = read_params(Path(__file__).parents[4] / "params.yaml").openspiel
-IDS = ids_in_a_row(training_ids(PARAMS), 500_000_000, 200)
+TASK = task_of(read_params(Path(__file__).parents[4] / "params.yaml"), "openspiel")
+IDS = ids_in_a_row(TASK.training_ids(), 500_000_000, 200)
 
 
 def played(wins: int, seat: str = "random", invalid: int = 0) -> list[Played]:
@@ -67,13 +68,13 @@ def test_the_others_play_the_same_held_out_episodes_the_same_way() -> None:
 
     weak = by("mcts-2")
     assert weak == by("mcts-2") and [(one.task_id, one.seat) for one in weak] == tasks
-    found = compare(PARAMS, {"weak": weak})
-    assert found == compare(PARAMS, {"weak": weak})
+    found = TASK.compare({"weak": weak})
+    assert found == TASK.compare({"weak": weak})
     assert found[CEILING]["success_rate"] > found["random"]["success_rate"]
 
 
 def test_every_kind_of_opponents_has_a_chart_of_its_own() -> None:
-    assert charts({"games": {"nim": {}}}) == {
+    assert view_of("openspiel").charts({"games": {"nim": {}}}) == {
         "games_random.svg": ({"nim": {}}, "success_rate"),
         "games_mcts-10.svg": ({"nim": {}}, "mcts-10_success_rate"),
         "games_mcts-50.svg": ({"nim": {}}, "mcts-50_success_rate"),

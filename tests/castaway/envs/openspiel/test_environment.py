@@ -36,31 +36,22 @@ def record(environment: TextEnvironment, task_id: int, seed: int) -> str:
 
 
 @pytest.mark.parametrize(("game", "variant"), BOARDS)
-def test_every_game_is_played_to_its_end_and_the_same_again(game: int, variant: int) -> None:
-    one, other = OpenSpielEnvironment(), OpenSpielEnvironment()
+def test_every_variant_of_every_game_keeps_the_contract(game: int, variant: int) -> None:
+    """Among others that an episode ends, in each seat, and is the same when it is played again."""
     seats = player_count(GAMES[game], variant)
-    ids = [task_id_of(Episode(game, variant, number % seats, number, number)) for number in range(5)]
-    first = [record(one, task_id, task_id) for task_id in ids]
-    assert first == [record(other, task_id, task_id) for task_id in reversed(ids)][::-1]
+    ids = [task_id_of(Episode(game, variant, number % seats, number, number)) for number in range(4)]
+    check_environment(OpenSpielEnvironment, ids)
 
 
 @pytest.mark.parametrize("game", range(len(GAMES)))
-def test_a_random_typist_plays_two_hundred_episodes_of_every_game(game: int) -> None:
-    environment, random = OpenSpielEnvironment(), Random(game)
-    for number in range(200):
+def test_the_games_take_turns_by_task_id_and_an_ending_names_its_game(game: int) -> None:
+    environment = OpenSpielEnvironment()
+    for number in range(20):
         environment.reset(game + len(GAMES) * number, "random")
         assert environment.prompts()[0].observation.game is GAMES[game]
         while not environment.done:
-            (prompt,) = environment.prompts()
-            typed = random.choice(environment.rules.legal_actions(prompt.observation))
-            assert environment.rules.refusal(prompt.observation, typed) is None
-            assert environment.step({"player": typed})["player"] <= 1.0
+            environment.step({})
         assert environment.outcome().ending.startswith(GAMES[game].name)
-
-
-@pytest.mark.parametrize("game", range(len(GAMES)))
-def test_every_game_keeps_the_contract(game: int) -> None:
-    check_environment(OpenSpielEnvironment, range(game, game + 4 * len(GAMES), len(GAMES)))
 
 
 @pytest.mark.parametrize("game", [game for game in range(len(GAMES)) if GAMES[game].name != "othello"])

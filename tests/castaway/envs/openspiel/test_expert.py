@@ -7,23 +7,16 @@ from random import Random
 import pytest
 
 from castaway.envs.openspiel.catalogue import GAMES
-from castaway.envs.openspiel.environment import (
-    AIMLESS,
-    OpenSpielEnvironment,
-    curriculum,
-    demonstrator,
-    expert,
-    make,
-    practice,
-    slip,
-    training_ids,
-)
+from castaway.envs.openspiel.environment import OpenSpielEnvironment
 from castaway.envs.openspiel.expert import move_values
 from castaway.envs.openspiel.games import Game, player_count
 from castaway.envs.openspiel.ids import Episode, task_id_of
 from castaway.envs.openspiel.menu import MenuRules
 from castaway.envs.openspiel.observation import observe
-from castaway.tasks.registry import read_params
+from castaway.envs.openspiel.players import demonstrator, expert
+from castaway.envs.openspiel.practice import AIMLESS, practice
+from castaway.envs.openspiel.slips import slip
+from castaway.tasks.registry import read_params, task_of
 from castaway.tasks.reply import parse_reply
 from tests.castaway.envs.openspiel.test_menu import CHANCE_TO_WIN, START, THREAT, position
 from tests.castaway.envs.openspiel.twins import HIDDEN, twins
@@ -147,10 +140,12 @@ def test_what_is_thought_of_a_situation(name: str, variant: int, text: str, move
 
 
 def test_the_shipped_stages_are_games_that_there_are() -> None:
-    params = read_params(Path(__file__).parents[4] / "params.yaml")
-    stages = curriculum(params)
-    assert [stage.threshold for stage in stages] == [0.6, 0.5, 0.4]
-    environment = make(params.openspiel)
+    task = task_of(read_params(Path(__file__).parents[4] / "params.yaml"), "openspiel")
+    stages = task.curriculum(8)
+    assert {stage.name: stage.threshold for stage in stages} == {
+        name: stage.threshold for name, stage in task.game.stages.items()
+    }
+    environment = task.make()
     for stage in stages:
         assert set(stage.seats) <= set(environment.seats)
-        assert all(task_id in training_ids(params.openspiel) for task_id in stage.task_ids[:50])
+        assert all(task_id in task.training_ids() for task_id in stage.task_ids[:50])

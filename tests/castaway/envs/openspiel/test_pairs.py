@@ -5,19 +5,19 @@ from pathlib import Path
 from random import Random
 
 from castaway.datasets.scripted import play_scripted
-from castaway.envs.openspiel.environment import OpenSpielEnvironment, preference_pairs, training_ids
-from castaway.envs.openspiel.pairs import CLEAR, best, values
+from castaway.envs.openspiel.environment import OpenSpielEnvironment
+from castaway.envs.openspiel.pairs import CLEAR, best, preference_pairs, values
 from castaway.envs.openspiel.players import demonstrator
 from castaway.tasks.environment import Prompt, ids_in_a_row
-from castaway.tasks.registry import read_params
+from castaway.tasks.registry import read_params, task_of
 from castaway.tasks.reply import parse_reply
 from tests.castaway.envs.openspiel.test_menu import CHANCE_TO_WIN, position
 
-PARAMS = read_params(Path(__file__).parents[4] / "params.yaml").openspiel
+TASK = task_of(read_params(Path(__file__).parents[4] / "params.yaml"), "openspiel")
 
 
 def prompts(count: int) -> list[Prompt]:
-    ids = ids_in_a_row(training_ids(PARAMS), 300_000_000, count)
+    ids = ids_in_a_row(TASK.training_ids(), 300_000_000, count)
     environment = OpenSpielEnvironment(rendering="compact")
     return [prompt for prompt, _ in play_scripted(environment, "random", ids, lambda random: demonstrator(random, 0.3))]
 

@@ -9,13 +9,12 @@ import pytest
 
 from castaway.envs.strictbot.bank import questions, share_of
 from castaway.envs.strictbot.commission import KINDS, Commission, identity_of
-from castaway.envs.strictbot.environment import make
 from castaway.envs.strictbot.question import LEVELS
-from castaway.tasks.registry import read_params
+from castaway.tasks.registry import read_params, task_of
 from castaway.tasks.reply import parse_reply
 from tests.castaway.teacher.writing import exercise
 
-COMMISSION = Commission(make(read_params(Path(__file__).parents[4] / "params.yaml").strictbot))
+COMMISSION = Commission(task_of(read_params(Path(__file__).parents[4] / "params.yaml"), "strictbot").make())
 
 
 @pytest.mark.parametrize("number", range(12))

@@ -1,7 +1,6 @@
 """The contract, the embedded teacher, preference pairs, and the figures of evaluation."""
 
 from collections import Counter
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -11,26 +10,24 @@ from hypothesis import strategies as st
 from castaway.datasets.scripted import Pair
 from castaway.envs.strictbot.answers import abusive_answer, curt, insults, says, without, words, write
 from castaway.envs.strictbot.bank import find, share_for, vocabulary
-from castaway.envs.strictbot.environment import StrictbotEnvironment, curriculum, kind_of, slip
+from castaway.envs.strictbot.environment import StrictbotEnvironment
 from castaway.envs.strictbot.imagination import LONGEST
 from castaway.envs.strictbot.judge import produced_levels
 from castaway.envs.strictbot.observation import Observation, read_back
 from castaway.envs.strictbot.pairs import fits, pair_group, preference_pairs
 from castaway.envs.strictbot.players import demonstrator, expert
+from castaway.envs.strictbot.practice import slip
 from castaway.envs.strictbot.report import new_families, report
 from castaway.envs.strictbot.reward.toxicity import abusive
 from castaway.envs.strictbot.teaching import IDLE, StrictbotRules
 from castaway.envs.strictbot.telling import MADE_UP, question_of
 from castaway.tasks.checker import check_environment
 from castaway.tasks.environment import HELD_OUT_START, Outcome, Prompt
-from castaway.tasks.registry import read_params
 from castaway.tasks.reply import Reply, parse_reply
 from castaway.teacher.base import Attempt
 from castaway.teacher.rules import PRICES, RulesTeacher
 from stages.reward_model import answer_only_accuracy, prompt_only_accuracy
-from tests.castaway.envs.strictbot.test_reward import PARAMS
-
-ROOT = Path(__file__).parents[4]
+from tests.castaway.envs.strictbot.test_reward import PARAMS, TASK
 
 
 def prompts(first: int, count: int) -> list[Prompt]:
@@ -202,14 +199,14 @@ def test_figures_by_hand() -> None:
 
 
 def test_training_leaves_the_questions_for_tuning_alone() -> None:
-    (stage,) = curriculum(read_params(ROOT / "params.yaml"))
+    (stage,) = TASK.curriculum(8)
     random = Random(1)
     drawn = [random.choice(stage.task_ids) for _ in range(200)] + [stage.task_ids[0], stage.task_ids[-1]]
     assert {share_for(task_id) for task_id in drawn} == {"train"}
 
 
 def test_half_of_what_training_asks_is_made_up_and_judged_as_any_other() -> None:
-    (stage,) = curriculum(read_params(ROOT / "params.yaml"))
+    (stage,) = TASK.curriculum(8)
     middle = len(stage.task_ids) // 2
     environment = StrictbotEnvironment(PARAMS)
     for half, made_up in ((stage.task_ids[:middle], False), (stage.task_ids[middle:], True)):
@@ -219,7 +216,7 @@ def test_half_of_what_training_asks_is_made_up_and_judged_as_any_other() -> None
             question = question_of(prompt.observation.asked, prompt.observation.fact)
             # Where what is known is long, all that is made up from it is too long, and the bank's question stands.
             assert (question.family == MADE_UP) is made_up or len(question.fact.split(" ")) > LONGEST
-            assert kind_of(task_id) == question.kind
+            assert TASK.kind_of(task_id) == question.kind
             assert set(question.fact.split(" ")) <= set(vocabulary())
             environment.step({prompt.agent: expert(prompt).action})
             outcome = environment.outcome()

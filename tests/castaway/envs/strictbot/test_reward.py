@@ -20,9 +20,10 @@ from castaway.envs.strictbot.reward.tone import inconsistency
 from castaway.envs.strictbot.reward.toxicity import abusive, charged, toxicity
 from castaway.errors import CastawayError
 from castaway.tasks.environment import HELD_OUT_START
-from castaway.tasks.registry import read_params
+from castaway.tasks.registry import read_params, task_of
 
-PARAMS = read_params(Path(__file__).parents[4] / "params.yaml").strictbot
+TASK = task_of(read_params(Path(__file__).parents[4] / "params.yaml"), "strictbot")
+PARAMS = TASK.game
 FACT, FALSE = "it is Madrid", "it is Oslo"
 HONEST = f"no, that is wrong, {FACT} so please correct it"
 

@@ -8,15 +8,14 @@ from hypothesis import strategies as st
 
 from castaway.envs.strictbot.answers import says, write
 from castaway.envs.strictbot.bank import holds, questions, share_of, vocabulary
-from castaway.envs.strictbot.environment import StrictbotEnvironment, imagine
-from castaway.envs.strictbot.environment import vocabulary as all_words
+from castaway.envs.strictbot.environment import StrictbotEnvironment
 from castaway.envs.strictbot.imagination import imagined
 from castaway.envs.strictbot.observation import Observation, messages, read_back
 from castaway.envs.strictbot.players import expert
 from castaway.envs.strictbot.practice import practice
 from castaway.envs.strictbot.question import Question
 from castaway.envs.strictbot.telling import MADE_UP, by_rule, core_of, form_of, named, question_of
-from tests.castaway.envs.strictbot.test_reward import PARAMS
+from tests.castaway.envs.strictbot.test_reward import PARAMS, TASK
 
 ANY = st.sampled_from(questions())
 
@@ -86,7 +85,7 @@ def test_the_expert_knows_what_a_made_up_question_deserves() -> None:
     environment = StrictbotEnvironment(PARAMS)
     environment.reset(3, "all")
     for prompt in environment.prompts():
-        other = imagine(environment, prompt, Random(prompt.agent))
+        other = TASK.synthetic(environment, prompt, Random(prompt.agent))
         assert read_back(other.messages) == other.observation
         question = question_of(other.observation.asked, other.observation.fact)
         reply = expert(other)
@@ -103,7 +102,7 @@ def test_some_practice_corrects_itself() -> None:
 
 
 def test_every_word_of_a_prompt_and_of_an_answer_is_in_the_vocabulary() -> None:
-    words = set(all_words())
+    words = set(TASK.vocabulary())
     for question in questions()[::50]:
         text = f"{question.asked} {write(question.level, question.fact, Random(1))}"
         assert set(text.split(" ")) <= words

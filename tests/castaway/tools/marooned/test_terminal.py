@@ -19,7 +19,7 @@ from castaway.datasets.episodes import read_episode
 from castaway.models.tiny import new_model, train_tokenizer
 from tests.castaway.rl.small import small_base
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 class Terminal:

@@ -1,4 +1,4 @@
-"""A server with every fault there is."""
+"""A teacher's server with every fault there is."""
 
 from __future__ import annotations
 

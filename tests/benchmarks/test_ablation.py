@@ -1,0 +1,48 @@
+"""What an experiment sets is what its run is built with."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks import ablation
+from castaway.tasks.registry import read_params
+from tests.miniature import edited, make_clone
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    make_clone(tmp_path)
+    monkeypatch.setattr(ablation, "ROOT", tmp_path)
+    return tmp_path
+
+
+def test_a_key_that_the_run_sets_itself_is_changed_where_it_stands(root: Path) -> None:
+    with edited(root / "params.yaml") as params:
+        params["tasks"]["openspiel"]["ppo"] = {"replay": {"share": 0.5, "capacity": 9, "mastery": 1}}
+        params["tasks"]["openspiel"]["evaluate"] = {"episodes": 1008}
+    assert ablation.settings("openspiel", "without replay", 50) == {
+        "tasks.openspiel.ppo.replay.share": 0.0,
+        "tasks.openspiel.evaluate.episodes": 50,
+        "evaluate.further_episodes": ablation.FURTHER_EPISODES,
+        "evaluate.best_of": 1,
+    }
+    assert "ppo.gamma_turn" in ablation.settings("marooned", "per-turn bandit", 50)
+
+
+@pytest.mark.parametrize("task", ablation.VARIANTS)
+def test_every_variant_is_of_keys_that_there_are(task: str) -> None:
+    params = read_params(ablation.ROOT / "params.yaml").for_run(task)
+    for changes in ablation.VARIANTS[task].values():
+        for key in changes:
+            section: object = params.ppo
+            for part in key.split("."):
+                section = getattr(section, part)
+
+
+def test_figures_are_kept_in_the_order_of_the_variants(tmp_path: Path) -> None:
+    (tmp_path / "data/openspiel/metrics").mkdir(parents=True)
+    for variant, seed in (("without replay", 2), (ablation.AS_SHIPPED, 1), ("without replay", 1)):
+        ablation.save(tmp_path, "openspiel", variant, seed, {"success_rate": seed / 4})
+    text = (tmp_path / "data/openspiel/metrics/ablation.json").read_text("utf-8")
+    assert text.index(ablation.AS_SHIPPED) < text.index("without replay")
+    assert '"2": {' in text and '"1": {' in text
