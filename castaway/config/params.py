@@ -188,7 +188,7 @@ class SelfPlayParams(Section):
     size: PositiveInteger
     """Largest number of versions to keep; the oldest is dropped first. The first one is the SFT policy."""
     interval: PositiveInteger
-    """The current policy is added after every so many PPO steps."""
+    """Number of PPO steps after which the current policy is added."""
 
 
 class PpoParams(StageSection):

@@ -24,7 +24,7 @@ from castaway.envs.strictbot.teaching import IDLE, StrictbotRules
 from castaway.tasks.environment import Outcome, Prompt, TextEnvironment
 
 CLASS = 40
-"""Number of tutors: with so many turns in the seat `all`, few episodes give as much data as those of a long game."""
+"""Number of tutors. With one turn each in the seat `all`, few episodes give as much data as those of a long game."""
 
 
 class StrictbotEnvironment(TextEnvironment):
