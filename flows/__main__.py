@@ -1,7 +1,7 @@
 """The command of the flows: one stage, the whole pipeline, or what is known about either.
 
 python -m flows STAGE[@TASK]                 run one stage, as dvc.yaml does
-python -m flows pipeline [TARGET...]         walk the DAG: DVC decides what runs, this decides when and where
+python -m flows pipeline [TARGET...]         build side by side: DVC decides what runs, this decides when and where
 python -m flows setup                        create the GPU slots on the Prefect server
 python -m flows lineage TASK[/STAGE]         which runs made an artifact, back to the base model
 python -m flows lineage sync                 tag runs with the hashes of what they made
@@ -22,7 +22,7 @@ from castaway.errors import CastawayError
 
 def main(arguments: Sequence[str]) -> int:
     """Do what the command line says; the exit status is 2 for a mistake that the user can mend."""
-    options = parser().parse_args(arguments)
+    options = parser().parse_intermixed_args(arguments)
     try:
         return int(COMMANDS.get(options.command, run_stage)(options))
     except CastawayError as error:

@@ -4,9 +4,10 @@
     python -m flows pipeline ppo@marooned         that stage and what it needs
     python -m flows pipeline --teacher WEIGHTS    with vLLM serving the teacher while a stage asks it
 
-With PREFECT_API_URL it is a Prefect flow with one task a stage: independent stages run side by side, a GPU is held by
-one stage at a time, and every stage ends as "Ran" or "Cached". Without it, the same walk runs in this process, in
-order. Either way DVC is the only cache and MLflow gets one parent run.
+Independent stages run side by side, as many as the cores allow, and a GPU is held by one stage at a time. The stage
+with the longest way before it comes first, and writes to scratch/logs. With PREFECT_API_URL the walk is a Prefect flow
+with one task a stage. Either way DVC is the only cache, every stage ends as "Ran" or "Cached", and MLflow gets one
+parent run.
 """
 
 from __future__ import annotations
@@ -15,16 +16,19 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import nullcontext
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from castaway.config.params import Params
 from castaway.errors import CastawayError
 from castaway.tasks.registry import read_params
 from flows import declared, environment, hardware, records, report, slots
-from flows.process import Group, interruptible
+from flows.display import Display, new_log
+from flows.process import Group, interruptible, stopped_together
 from flows.report import Outcome, Step
 from flows.stage import RECEIPT
 from flows.teacher import serving_for, what_to_serve
@@ -41,14 +45,18 @@ def main(targets: Sequence[str], *, force: bool, teacher: str | None = None) -> 
     server = bool(os.environ.get("PREFECT_API_URL"))
 
     def run(step: Step, variables: dict[str, str]) -> Outcome:
-        try:
-            with serving_for(root, step.address, teacher, params.teacher) if teacher else nullcontext():
-                return run_step(root, step, {**variables, **parent.variables}, force=force)
-        except CastawayError as error:
-            return Outcome(step, "Failed", message=str(error))
+        log = None if server else new_log(root, step.address)
+        with serving_for(root, step.address, teacher, params.teacher) if teacher else nullcontext():
+            return run_step(root, step, {**variables, **parent.variables}, force=force, log=log)
 
     with interruptible(), report.Parent(root, targets) as parent:
-        outcomes = walk_with_prefect(steps, run, params) if server else walk(steps, run)
+        if server:
+            outcomes = walk_with_prefect(steps, run, params)
+        else:
+            with Display(root) as display:
+                outcomes = walk(
+                    steps, run, cores(params), gpus(steps), seconds=recorded_seconds(root, steps), display=display
+                )
         parent.finish(outcomes)
     report.show(outcomes)
     failed = [outcome for outcome in outcomes if outcome.state == "Failed"]
@@ -77,13 +85,98 @@ def plan(root: Path, targets: Sequence[str]) -> list[Step]:
     return steps
 
 
-def walk(steps: Sequence[Step], run: Callable[[Step, dict[str, str]], Outcome]) -> list[Outcome]:
-    """Run the steps one after the other; what needs a failed step is skipped."""
+def walk(
+    steps: Sequence[Step],
+    run: Callable[[Step, dict[str, str]], Outcome],
+    cores: int = 1,
+    gpus: int = 1,
+    *,
+    seconds: Mapping[str, float] | None = None,
+    display: Display | None = None,
+) -> list[Outcome]:
+    """Run the steps in threads; what needs a failed step is skipped.
+
+    Args:
+        steps: what is to be built, in an order in which it can be.
+        run: builds a step, with more environment variables.
+        cores: how many steps on the CPU may run at once.
+        gpus: how many steps on GPUs, each with a GPU of its own.
+        seconds: how long steps took at other times: the longest way to the end is begun first.
+        display: is told of each beginning and end.
+    """
     outcomes: dict[str, Outcome] = {}
+    running: dict[Future[Outcome], tuple[Step, int]] = {}
+    waiting = longest_first(steps, seconds or {})
+
+    def end(outcome: Outcome) -> None:
+        outcomes[outcome.step.address] = outcome
+        if display:
+            display.ended(outcome)
+
+    def attempt(step: Step, place: int) -> Outcome:
+        own = step.device != "cpu" and gpus > 1
+        return outcome_of(step, lambda: run(step, slots.visible_variables(step.device, place) if own else {}))
+
+    with ThreadPoolExecutor(max_workers=cores + gpus) as pool, stopped_together():
+        while waiting or running:
+            for step in tuple(waiting):
+                lost = [name for name in step.upstream if name in outcomes and outcomes[name].state in LOST]
+                on_cpu = step.device == "cpu"
+                taken = {place for other, place in running.values() if (other.device == "cpu") == on_cpu}
+                free = [place for place in range(cores if on_cpu else gpus) if place not in taken]
+                unbuilt = {other.address for other in waiting} | {other.address for other, _ in running.values()}
+                if lost:
+                    waiting.remove(step)
+                    end(Outcome(step, "Skipped", message=f"needs {lost[0]}"))
+                elif free and unbuilt.isdisjoint(step.upstream):
+                    waiting.remove(step)
+                    if display:
+                        display.started(step)
+                    running[pool.submit(attempt, step, free[0])] = step, free[0]
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                del running[future]
+                end(future.result())
+    return [outcomes[step.address] for step in steps]
+
+
+LOST = ("Failed", "Skipped")
+"""The states of an outcome that nothing can be built on."""
+
+
+def outcome_of(step: Step, run: Callable[[], Outcome]) -> Outcome:
+    """What `run` returns; whatever it raises is a failure of the step."""
+    began = time.monotonic()
+    try:
+        return run()
+    except CastawayError as error:
+        message = str(error)
+    except (Exception, SystemExit) as error:  # else the step would be lost, and the walk seem to have gone well
+        message = f"{step.address} failed: {type(error).__name__}: {error}"
+    return Outcome(step, "Failed", time.monotonic() - began, message)
+
+
+def longest_first(steps: Sequence[Step], seconds: Mapping[str, float]) -> list[Step]:
+    """The steps by the time from their beginning to the end of all that waits for them.
+
+    A step of which nothing is known takes as long as the known ones do on average: if none is, its depth decides.
+    """
+    usual = fmean(seconds.values()) if seconds else 1.0
+    longest: dict[str, float] = {}
+    for step in reversed(steps):
+        after = [longest[other.address] for other in steps if step.address in other.upstream]
+        longest[step.address] = seconds.get(step.address, usual) + max(after, default=0.0)
+    return sorted(steps, key=lambda step: -longest[step.address])
+
+
+def recorded_seconds(root: Path, steps: Sequence[Step]) -> dict[str, float]:
+    """How long the stages took when they ran last, of those that left a record."""
+    found: dict[str, float] = {}
     for step in steps:
-        lost = [name for name in step.upstream if outcomes[name].state in ("Failed", "Skipped")]
-        outcomes[step.address] = Outcome(step, "Skipped", message=f"needs {lost[0]}") if lost else run(step, {})
-    return list(outcomes.values())
+        name, _, run = step.address.partition("@")
+        took = records.read_json(records.record_path(root, run, name)).get("seconds")
+        if isinstance(took, int | float):
+            found[step.address] = float(took)
+    return found
 
 
 def walk_with_prefect(
@@ -100,16 +193,16 @@ def walk_with_prefect(
     from prefect.task_runners import ThreadPoolTaskRunner
 
     outcomes: dict[str, Outcome] = {}
-    devices = max(1, len(hardware.visible_devices())) if any(step.device != "cpu" for step in steps) else 0
+    devices = gpus(steps)
 
     def stage(address: str, index: int) -> State[Any]:
         step = by_address[address]
-        try:
+
+        def with_slot() -> Outcome:
             with slots.occupy(step.device, index, devices) as variables:
-                outcome = run(step, variables)
-        except CastawayError as error:
-            outcome = Outcome(step, "Failed", message=str(error))
-        outcomes[address] = outcome
+                return run(step, variables)
+
+        outcome = outcomes[address] = outcome_of(step, with_slot)
         kind = Failed if outcome.state == "Failed" else Completed
         return kind(name=outcome.state, message=outcome.message or outcome.state)
 
@@ -135,10 +228,20 @@ def walk_with_prefect(
 
 
 def side_by_side(steps: Sequence[Step], params: Params) -> int:
-    """How many stages may run at once: the slots order those on GPUs, the cores bound those on the CPU."""
+    """How many tasks Prefect may run at once: the slots order those on GPUs, the cores bound those on the CPU."""
     if any(step.device != "cpu" for step in steps):
         return len(steps)
+    return cores(params)
+
+
+def cores(params: Params) -> int:
+    """How many stages on the CPU may run at once."""
     return max(1, (os.cpu_count() or 1) // params.threads)
+
+
+def gpus(steps: Sequence[Step]) -> int:
+    """How many stages on GPUs may run at once; torch is only asked if there are any."""
+    return max(1, len(hardware.visible_devices())) if any(step.device != "cpu" for step in steps) else 0
 
 
 def gpu_index(address: str, tasks: Sequence[str], devices: int) -> int:
@@ -147,26 +250,32 @@ def gpu_index(address: str, tasks: Sequence[str], devices: int) -> int:
     return list(tasks).index(task) % devices if task in tasks else 0
 
 
-def run_step(root: Path, step: Step, variables: dict[str, str], *, force: bool = False) -> Outcome:
-    """Let DVC reproduce one stage; the stage itself leaves a receipt if it was run to its end."""
+def run_step(
+    root: Path, step: Step, variables: dict[str, str], *, force: bool = False, log: Path | None = None
+) -> Outcome:
+    """Let DVC reproduce one stage; the stage itself leaves a receipt if it was run to its end.
+
+    Without a log it writes to our own output.
+    """
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="castaway-") as folder:
         receipt = Path(folder) / "receipt.json"
         arguments = ["repro", "--single-item", *(["--force"] if force else []), step.address]
         try:
-            status = dvc(root, arguments, {**variables, RECEIPT: str(receipt)}).wait(step.timeout_seconds)
+            status = dvc(root, arguments, {**variables, RECEIPT: str(receipt)}, log).wait(step.timeout_seconds)
         except TimeoutError:
             minutes = f"{step.timeout_seconds / 60:g} minutes (meta.timeout_minutes in dvc.yaml)"
             return Outcome(step, "Failed", time.monotonic() - began, f"{step.address} was stopped after {minutes}")
         ran = receipt.exists()
-        if status != 0 and not (ran and rescue(root, step, records.read_json(receipt))):
-            message = f"{step.address} failed with exit status {status}, the lines above say why"
+        if status != 0 and not (ran and rescue(root, step, records.read_json(receipt), log)):
+            place = f"{log.relative_to(root)} says why" if log else "the lines above say why"
+            message = f"{step.address} failed with exit status {status}, {place}"
             return Outcome(step, "Failed", time.monotonic() - began, message)
     made = records.record_of(root, step.outs[0]) if step.outs else {}
     return Outcome(step, "Ran" if ran else "Cached", time.monotonic() - began, record=made)
 
 
-def rescue(root: Path, step: Step, ran: dict[str, Any]) -> bool:
+def rescue(root: Path, step: Step, ran: dict[str, Any], log: Path | None = None) -> bool:
     """Save a stage that was run to its end but not recorded, because DVC could not take its lock back in time.
 
     Without this, the next `dvc repro` would delete what the stage made and run it again. It is only done if the inputs
@@ -174,14 +283,16 @@ def rescue(root: Path, step: Step, ran: dict[str, Any]) -> bool:
     """
     if declared.load(root, step.address).inputs.stage_key != ran.get("stage_key"):
         return False
-    return dvc(root, ["commit", "--force", step.address], {}).wait(step.timeout_seconds) == 0
+    return dvc(root, ["commit", "--force", step.address], {}, log).wait(step.timeout_seconds) == 0
 
 
-def dvc(root: Path, arguments: Sequence[str], variables: dict[str, str]) -> Group:
+def dvc(root: Path, arguments: Sequence[str], variables: dict[str, str], log: Path | None = None) -> Group:
     """Start DVC, with the `python` of its stages being this one.
 
     It waits for its lock however long it takes: DVC's own patience is 3 seconds, less than another stage needs to hash.
     """
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     command = [sys.executable, "-m", "dvc", "--wait-for-lock", *arguments]
-    return Group(command, root, {**variables, "PATH": path})
+    # What is written to a file would only be seen there once a buffer is full.
+    unbuffered = {"PYTHONUNBUFFERED": "1"} if log else {}
+    return Group(command, root, {**variables, **unbuffered, "PATH": path}, log)

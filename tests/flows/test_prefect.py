@@ -17,6 +17,8 @@ import pytest
 from castaway.errors import CastawayError
 from castaway.tasks.registry import read_params
 from flows import pipeline, slots
+from flows.report import Outcome
+from flows.stage import RECEIPT
 from tests.flows.conftest import BODY, ROOT, WAIT, WAITING, Repository, processes_are_gone
 
 pytestmark = pytest.mark.slow
@@ -80,7 +82,7 @@ def ship(repository: Callable[[str], Repository], empty_store: Path) -> Reposito
     made = repository(PIPELINE)
     made.write("hull.txt", "oak")
     made.write("build.sh", STAMPED.replace("$0", "$1"))
-    made.write("receipt.sh", f'test -z "${pipeline.RECEIPT}" || echo "{{}}" > "${pipeline.RECEIPT}"\n')
+    made.write("receipt.sh", f'test -z "${RECEIPT}" || echo "{{}}" > "${RECEIPT}"\n')
     made.write("data/.gitkeep", "")
     made.write("stages/base.py", BODY)
     shutil.copy(empty_store, made.root)
@@ -96,7 +98,7 @@ def test_the_driver_is_a_flow_with_a_task_for_each_stage(
     params = read_params(ROOT / "params.yaml")
     steps = [step for step in pipeline.plan(ship.root, ["last"])]
 
-    def build() -> dict[str, pipeline.Outcome]:
+    def build() -> dict[str, Outcome]:
         outcomes = pipeline.walk_with_prefect(
             steps, lambda step, more: pipeline.run_step(ship.root, step, more), params
         )
