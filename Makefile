@@ -1,7 +1,7 @@
 # Castaway. `make repro` builds the runs in params.yaml, `make test` runs the tests; both install what they need first
 # (docs/setup.md).
 #
-#   make repro [TARGETS="sft@marooned"]   set up, then dvc repro
+#   make repro [TARGETS="sft@marooned"]   set up, then build it all: what dvc repro does, with stages side by side
 #   make test                             set up, then ruff, mypy and every test that takes less than ten seconds
 #   make test-all                         the same with every test, and with Chromium
 #   make test-vllm                        set up, with vLLM in .venv-vllm, then the tests that need it
@@ -31,8 +31,10 @@ PEER := .bench/trl-1.12.0
 
 .PHONY: repro test test-all test-vllm check bench bench-teacher ui setup setup-vllm lock browser
 
+# The driver runs as many stages at once as cores and `threads` allow, and DVC decides for each whether it runs at all.
+# `dvc repro` alone builds the same, one stage after another. What a stage says stands in scratch/logs.
 repro: setup
-	@$(ENV) dvc repro $(TARGETS)
+	@$(ENV) python -m flows pipeline $(TARGETS)
 
 PYTEST := pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder --durations 20
 

@@ -1,7 +1,7 @@
 """Run one stage or the whole pipeline, and show which runs made an artifact.
 
 python -m flows STAGE[@RUN]                  run one stage, as dvc.yaml does
-python -m flows pipeline [TARGET...]         run all stages that are out of date, in the order of their dependencies
+python -m flows pipeline [TARGET...]         run all stages that are out of date, independent ones in parallel
 python -m flows setup                        create the GPU slots on the Prefect server
 python -m flows lineage RUN[/STAGE]          show which MLflow runs made an artifact, back to the base model
 python -m flows lineage sync                 tag MLflow runs with the hashes of their outputs
@@ -22,7 +22,7 @@ from castaway.errors import CastawayError
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command and return its exit status: 2 for an error that the user can fix, 130 after Ctrl-C."""
-    options = parser().parse_args(arguments)
+    options = parser().parse_intermixed_args(arguments)
     try:
         return int(COMMANDS.get(options.command, run_stage)(options))
     except CastawayError as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,6 +20,8 @@ from castaway.errors import CastawayError
 
 DEFAULT_TIMEOUT_MINUTES = 240
 """Timeout, in minutes, of a stage whose `meta` sets none."""
+PATIENCE = 5.0
+"""Seconds after a change of `dvc.lock` in which it may be half written: DVC takes about one second to replace it."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +134,18 @@ def load(root: Path, address: str) -> Declared:
         hint = f"did you mean {close[0]}?" if close else f"it has {', '.join(names)}"
         raise CastawayError(f"dvc.yaml has no stage {address}; {hint}") from None
     except DvcException as error:
+        if _being_written(root / "dvc.lock"):
+            time.sleep(PATIENCE / 10)
+            return load(root, address)
         raise CastawayError(f"dvc.yaml cannot be used: {' '.join(str(error).split())}") from None
+
+
+def _being_written(path: Path) -> bool:
+    """Whether another stage, which DVC runs beside this one, may be about to write the rest of the file."""
+    try:
+        return time.time() - path.stat().st_mtime < PATIENCE
+    except OSError:
+        return False
 
 
 def stage_key(entry: Mapping[str, Any]) -> str:

@@ -4,9 +4,10 @@
     python -m flows pipeline ppo@marooned         one stage and the stages that it needs
     python -m flows pipeline --teacher WEIGHTS    serve the teacher with vLLM for the stages that use it
 
-If PREFECT_API_URL is set, the pipeline is a Prefect flow with one task per stage: independent stages run in parallel,
-and each GPU is used by one stage at a time. Without it, the stages run in this process, one after another. In both
-cases DVC is the only cache, and MLflow gets one parent run.
+Independent stages run in parallel, as many as the cores allow, and each GPU is used by one stage at a time. The stage
+with the longest path to the end starts first; each stage writes its output to scratch/logs. If PREFECT_API_URL is set,
+the pipeline is a Prefect flow with one task per stage. In both cases DVC is the only cache, every stage ends as "Ran"
+or "Cached", and MLflow gets one parent run.
 """
 
 from __future__ import annotations
@@ -15,16 +16,19 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import nullcontext
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from castaway.config.params import Params
 from castaway.errors import CastawayError
 from castaway.tasks.registry import read_params
 from flows import declared, environment, hardware, records, report, slots
-from flows.process import Group, interruptible
+from flows.display import Display, new_log
+from flows.process import Group, interruptible, stopped_together
 from flows.report import Outcome, Step
 from flows.stage import RECEIPT
 from flows.teacher import serving_for, what_to_serve
@@ -54,14 +58,18 @@ def main(targets: Sequence[str], *, force: bool, teacher: str | None = None) -> 
     server = bool(os.environ.get("PREFECT_API_URL"))
 
     def run(step: Step, variables: dict[str, str]) -> Outcome:
-        try:
-            with serving_for(root, step.address, teacher, params.teacher) if teacher else nullcontext():
-                return run_step(root, step, {**variables, **parent.variables}, force=force)
-        except CastawayError as error:
-            return Outcome(step, "Failed", message=str(error))
+        log = None if server else new_log(root, step.address)
+        with serving_for(root, step.address, teacher, params.teacher) if teacher else nullcontext():
+            return run_step(root, step, {**variables, **parent.variables}, force=force, log=log)
 
     with interruptible(), report.Parent(root, targets) as parent:
-        outcomes = walk_with_prefect(steps, run, params) if server else walk(steps, run)
+        if server:
+            outcomes = walk_with_prefect(steps, run, params)
+        else:
+            with Display(root) as display:
+                outcomes = walk(
+                    steps, run, cores(params), gpus(steps), seconds=recorded_seconds(root, steps), display=display
+                )
         parent.finish(outcomes)
     report.show(outcomes)
     failed = [outcome for outcome in outcomes if outcome.state == "Failed"]
@@ -95,13 +103,98 @@ def plan(root: Path, targets: Sequence[str]) -> list[Step]:
     return steps
 
 
-def walk(steps: Sequence[Step], run: Callable[[Step, dict[str, str]], Outcome]) -> list[Outcome]:
-    """Run the steps one after another; a step that depends on a failed one is skipped."""
+def walk(
+    steps: Sequence[Step],
+    run: Callable[[Step, dict[str, str]], Outcome],
+    cores: int = 1,
+    gpus: int = 1,
+    *,
+    seconds: Mapping[str, float] | None = None,
+    display: Display | None = None,
+) -> list[Outcome]:
+    """Run the steps in threads; what needs a failed step is skipped.
+
+    Args:
+        steps: what is to be built, in an order in which it can be.
+        run: builds a step, with more environment variables.
+        cores: how many steps on the CPU may run at once.
+        gpus: how many steps on GPUs, each with a GPU of its own.
+        seconds: how long steps took at other times: the longest way to the end is begun first.
+        display: is told of each beginning and end.
+    """
     outcomes: dict[str, Outcome] = {}
+    running: dict[Future[Outcome], tuple[Step, int]] = {}
+    waiting = longest_first(steps, seconds or {})
+
+    def end(outcome: Outcome) -> None:
+        outcomes[outcome.step.address] = outcome
+        if display:
+            display.ended(outcome)
+
+    def attempt(step: Step, place: int) -> Outcome:
+        own = step.device != "cpu" and gpus > 1
+        return outcome_of(step, lambda: run(step, slots.visible_variables(step.device, place) if own else {}))
+
+    with ThreadPoolExecutor(max_workers=cores + gpus) as pool, stopped_together():
+        while waiting or running:
+            for step in tuple(waiting):
+                lost = [name for name in step.upstream if name in outcomes and outcomes[name].state in LOST]
+                on_cpu = step.device == "cpu"
+                taken = {place for other, place in running.values() if (other.device == "cpu") == on_cpu}
+                free = [place for place in range(cores if on_cpu else gpus) if place not in taken]
+                unbuilt = {other.address for other in waiting} | {other.address for other, _ in running.values()}
+                if lost:
+                    waiting.remove(step)
+                    end(Outcome(step, "Skipped", message=f"needs {lost[0]}"))
+                elif free and unbuilt.isdisjoint(step.upstream):
+                    waiting.remove(step)
+                    if display:
+                        display.started(step)
+                    running[pool.submit(attempt, step, free[0])] = step, free[0]
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                del running[future]
+                end(future.result())
+    return [outcomes[step.address] for step in steps]
+
+
+LOST = ("Failed", "Skipped")
+"""The states of an outcome that nothing can be built on."""
+
+
+def outcome_of(step: Step, run: Callable[[], Outcome]) -> Outcome:
+    """What `run` returns; whatever it raises is a failure of the step."""
+    began = time.monotonic()
+    try:
+        return run()
+    except CastawayError as error:
+        message = str(error)
+    except (Exception, SystemExit) as error:  # else the step would be lost, and the walk seem to have gone well
+        message = f"{step.address} failed: {type(error).__name__}: {error}"
+    return Outcome(step, "Failed", time.monotonic() - began, message)
+
+
+def longest_first(steps: Sequence[Step], seconds: Mapping[str, float]) -> list[Step]:
+    """The steps by the time from their beginning to the end of all that waits for them.
+
+    A step of which nothing is known takes as long as the known ones do on average: if none is, its depth decides.
+    """
+    usual = fmean(seconds.values()) if seconds else 1.0
+    longest: dict[str, float] = {}
+    for step in reversed(steps):
+        after = [longest[other.address] for other in steps if step.address in other.upstream]
+        longest[step.address] = seconds.get(step.address, usual) + max(after, default=0.0)
+    return sorted(steps, key=lambda step: -longest[step.address])
+
+
+def recorded_seconds(root: Path, steps: Sequence[Step]) -> dict[str, float]:
+    """How long the stages took when they ran last, of those that left a record."""
+    found: dict[str, float] = {}
     for step in steps:
-        missing = [name for name in step.upstream if outcomes[name].state in ("Failed", "Skipped")]
-        outcomes[step.address] = Outcome(step, "Skipped", message=f"needs {missing[0]}") if missing else run(step, {})
-    return list(outcomes.values())
+        name, _, run = step.address.partition("@")
+        took = records.read_json(records.record_path(root, run, name)).get("seconds")
+        if isinstance(took, int | float):
+            found[step.address] = float(took)
+    return found
 
 
 def walk_with_prefect(
@@ -122,16 +215,16 @@ def walk_with_prefect(
     from prefect.task_runners import ThreadPoolTaskRunner
 
     outcomes: dict[str, Outcome] = {}
-    devices = max(1, len(hardware.visible_devices())) if any(step.device != "cpu" for step in steps) else 0
+    devices = gpus(steps)
 
     def stage(address: str, index: int) -> State[Any]:
         step = by_address[address]
-        try:
+
+        def with_slot() -> Outcome:
             with slots.occupy(step.device, index, devices) as variables:
-                outcome = run(step, variables)
-        except CastawayError as error:
-            outcome = Outcome(step, "Failed", message=str(error))
-        outcomes[address] = outcome
+                return run(step, variables)
+
+        outcome = outcomes[address] = outcome_of(step, with_slot)
         kind = Failed if outcome.state == "Failed" else Completed
         return kind(name=outcome.state, message=outcome.message or outcome.state)
 
@@ -158,10 +251,20 @@ def walk_with_prefect(
 
 
 def side_by_side(steps: Sequence[Step], params: Params) -> int:
-    """How many stages may run in parallel: as many as the cores allow, or any number if slots limit them on GPUs."""
+    """How many tasks Prefect may run in parallel: as many as the cores allow, or any number if slots limit GPUs."""
     if any(step.device != "cpu" for step in steps):
         return len(steps)
+    return cores(params)
+
+
+def cores(params: Params) -> int:
+    """How many stages on the CPU may run at once."""
     return max(1, (os.cpu_count() or 1) // params.threads)
+
+
+def gpus(steps: Sequence[Step]) -> int:
+    """How many stages on GPUs may run at once; torch is only asked if there are any."""
+    return max(1, len(hardware.visible_devices())) if any(step.device != "cpu" for step in steps) else 0
 
 
 def gpu_index(address: str, tasks: Sequence[str], devices: int) -> int:
@@ -170,7 +273,9 @@ def gpu_index(address: str, tasks: Sequence[str], devices: int) -> int:
     return list(tasks).index(task) % devices if task in tasks else 0
 
 
-def run_step(root: Path, step: Step, variables: dict[str, str], *, force: bool = False) -> Outcome:
+def run_step(
+    root: Path, step: Step, variables: dict[str, str], *, force: bool = False, log: Path | None = None
+) -> Outcome:
     """Have DVC reproduce one stage, and report whether it ran, was cached or failed.
 
     Args:
@@ -178,6 +283,7 @@ def run_step(root: Path, step: Step, variables: dict[str, str], *, force: bool =
         step: the stage.
         variables: additional environment variables of the stage.
         force: run it even if nothing changed.
+        log: the file for its output; without one it appears on the terminal.
     """
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="castaway-") as folder:
@@ -185,19 +291,20 @@ def run_step(root: Path, step: Step, variables: dict[str, str], *, force: bool =
         receipt = Path(folder) / "receipt.json"
         arguments = ["repro", "--single-item", *(["--force"] if force else []), step.address]
         try:
-            status = dvc(root, arguments, {**variables, RECEIPT: str(receipt)}).wait(step.timeout_seconds)
+            status = dvc(root, arguments, {**variables, RECEIPT: str(receipt)}, log).wait(step.timeout_seconds)
         except TimeoutError:
             minutes = f"{step.timeout_seconds / 60:g} minutes (meta.timeout_minutes in dvc.yaml)"
             return Outcome(step, "Failed", time.monotonic() - began, f"{step.address} was stopped after {minutes}")
         ran = receipt.exists()
-        if status != 0 and not (ran and rescue(root, step, records.read_json(receipt))):
-            message = f"{step.address} failed with exit status {status}; see the messages above"
+        if status != 0 and not (ran and rescue(root, step, records.read_json(receipt), log)):
+            place = f"{log.relative_to(root)} says why" if log else "the lines above say why"
+            message = f"{step.address} failed with exit status {status}, {place}"
             return Outcome(step, "Failed", time.monotonic() - began, message)
     made = records.record_of(root, step.outs[0]) if step.outs else {}
     return Outcome(step, "Ran" if ran else "Cached", time.monotonic() - began, record=made)
 
 
-def rescue(root: Path, step: Step, ran: dict[str, Any]) -> bool:
+def rescue(root: Path, step: Step, ran: dict[str, Any], log: Path | None = None) -> bool:
     """Commit a stage that finished although DVC failed, because it could not take its lock again in time.
 
     Without this, the next `dvc repro` would delete the outputs and run the stage again.
@@ -212,14 +319,16 @@ def rescue(root: Path, step: Step, ran: dict[str, Any]) -> bool:
     """
     if declared.load(root, step.address).inputs.stage_key != ran.get("stage_key"):
         return False
-    return dvc(root, ["commit", "--force", step.address], {}).wait(step.timeout_seconds) == 0
+    return dvc(root, ["commit", "--force", step.address], {}, log).wait(step.timeout_seconds) == 0
 
 
-def dvc(root: Path, arguments: Sequence[str], variables: dict[str, str]) -> Group:
+def dvc(root: Path, arguments: Sequence[str], variables: dict[str, str], log: Path | None = None) -> Group:
     """Start DVC so that the `python` in its commands is the one that runs now.
 
     `--wait-for-lock` has no time limit. By default DVC waits 3 seconds, less than another stage may need for hashing.
     """
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     command = [sys.executable, "-m", "dvc", "--wait-for-lock", *arguments]
-    return Group(command, root, {**variables, "PATH": path})
+    # What is written to a file would only be seen there once a buffer is full.
+    unbuffered = {"PYTHONUNBUFFERED": "1"} if log else {}
+    return Group(command, root, {**variables, **unbuffered, "PATH": path}, log)

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import FrameType
 
@@ -20,19 +20,40 @@ GRACE = 10.0
 
 _running: set[Group] = set()
 """Groups that `interruptible` has to stop."""
+_stopping = False
+"""Set before the running groups are stopped; a new group checks it after it was added, so that none is missed."""
 
 
 class Group:
     """A command and its child processes."""
 
-    def __init__(self, command: Sequence[str], folder: Path, variables: Mapping[str, str]) -> None:
+    def __init__(
+        self, command: Sequence[str], folder: Path, variables: Mapping[str, str], log: Path | None = None
+    ) -> None:
         """Start the command in `folder`, with additional environment `variables`.
 
-        It inherits standard output and error, so that progress bars appear unchanged.
+        Its output is appended to `log`. Without one it inherits standard output and error, so that progress bars appear
+        unchanged.
+
+        Raises:
+            InterruptedError: all groups are being stopped.
         """
+        if stopping():
+            raise InterruptedError("stopped before it started")
         environment = {**os.environ, **variables}
-        self.process = subprocess.Popen(command, cwd=folder, env=environment, start_new_session=True)
+        with log.open("ab") if log else nullcontext() as output:
+            self.process = subprocess.Popen(
+                command,
+                cwd=folder,
+                env=environment,
+                stdin=subprocess.DEVNULL if log else None,
+                stdout=output,
+                stderr=subprocess.STDOUT if log else None,
+                start_new_session=True,
+            )
         _running.add(self)
+        if stopping():
+            self.stop()
 
     def wait(self, timeout: float) -> int:
         """Wait for the command to end, and return its exit status.
@@ -75,16 +96,48 @@ class Group:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Context in which Ctrl-C and SIGTERM stop every running group, whichever thread waits for it."""
+    """Context in which Ctrl-C and SIGTERM stop every running group, whichever thread waits for it.
 
-    def stop_all(number: int, frame: FrameType | None) -> None:
-        for group in tuple(_running):
-            group.stop()
+    So does the end of the terminal, for the groups are not in its session, unless nohup is there to prevent it.
+    """
+    global _stopping
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        stop_all()
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, stop_all) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
+        numbers.append(signal.SIGHUP)
+    _stopping = False
+    before = {number: signal.signal(number, stop) for number in numbers}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        _stopping = False
+
+
+@contextmanager
+def stopped_together() -> Iterator[None]:
+    """An exception that leaves this stops every running group: the threads that wait for them then end too."""
+    try:
+        yield
+    except BaseException:
+        if not stopping():
+            stop_all()
+        raise
+
+
+def stop_all() -> None:
+    """Stop every running group, and let no other start."""
+    global _stopping
+    _stopping = True
+    for group in tuple(_running):
+        group.stop()
+
+
+def stopping() -> bool:
+    """Whether everything is being stopped."""
+    return _stopping

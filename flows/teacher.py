@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,9 +15,13 @@ from castaway.serving.vllm import Serving
 from castaway.teacher.key import secret
 from flows import declared
 from flows.lineage import locked_stages
+from flows.process import stopping
 
 SECTION = "teacher"
 """The section of params.yaml that dvc.yaml lists for each stage that uses the teacher."""
+
+_one = threading.Lock()
+"""There is one port for the server: of the stages that ask it, one runs at a time."""
 
 
 @contextmanager
@@ -30,9 +35,10 @@ def serving_for(root: Path, address: str, weights: str, params: TeacherParams) -
     if not asks(root, address):
         yield
         return
-    print(f"starting vLLM for {address}; its log is {serving.log.relative_to(root)}", flush=True)
-    with running(serving, secret()):
-        yield
+    with _one:
+        print(f"starting vLLM for {address}; its log is {serving.log.relative_to(root)}", flush=True)
+        with running(serving, secret(), stopping):
+            yield
 
 
 def what_to_serve(root: Path, weights: str, params: TeacherParams) -> Serving:

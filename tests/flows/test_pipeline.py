@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +16,10 @@ from mlflow import MlflowClient
 
 from castaway.errors import CastawayError
 from castaway.tasks.registry import read_params
-from flows import pipeline, slots
+from flows import hardware, pipeline, slots
+from flows.__main__ import main as flows
+from flows.__main__ import parser
+from flows.display import Display, last_lines, last_text, log_path, new_log
 from flows.report import Outcome, Step
 from flows.stage import RECEIPT
 from tests.flows.conftest import BODY, ROOT, WAIT, WAITING, Repository, processes_are_gone
@@ -98,9 +102,17 @@ def test_the_command_shows_a_table_and_leaves_a_parent_run(ship: Repository) -> 
     done = ship.run("flows", "pipeline", "flag")
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].startswith("error: mast failed with exit status")
+    lines = done.stdout.splitlines()
+    assert "mast  started" in lines
+    assert "flag  Skipped  needs mast" in lines
+    assert "  scratch/logs/mast.log says all of it" in lines
+    assert "ERROR: failed to reproduce 'mast'" in (ship.root / "scratch/logs/mast.log").read_text()
+    assert any(line.startswith("    ERROR: failed to reproduce 'mast'") for line in lines)
+    assert "Running stage 'sail'" in (ship.root / "scratch/logs/sail.log").read_text()
     (ship.root / "broken").unlink()
     done = ship.run("flows", "pipeline", "flag")
     assert done.returncode == 0, done.stderr
+    assert "mast  Ran  " in done.stdout
     rows = [line.split("│")[1:3] for line in done.stdout.splitlines() if line.startswith("│")]
     assert [[cell.strip() for cell in row] for row in rows] == [["sail", "Cached"], ["mast", "Ran"], ["flag", "Ran"]]
 
@@ -125,20 +137,71 @@ def test_a_stage_that_takes_too_long_is_stopped_with_all_its_children(ship: Repo
     assert build(ship, "sail") == {"sail": "Ran"}
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_stopping_the_driver_stops_the_stage(ship: Repository, number: signal.Signals) -> None:
-    ship.write("dvc.yaml", WAIT)
-    ship.write("wait.py", WAITING)
-    command = [sys.executable, "-m", "flows", "pipeline"]
-    driver = subprocess.Popen(command, cwd=ship.root, env=ship.environment(), stdout=subprocess.PIPE, text=True)
-    assert driver.stdout is not None
-    assert any(line == "here\n" for line in driver.stdout)
+TWO_CORES = "import os, sys; os.cpu_count = lambda: 2; from flows.__main__ import main; sys.exit(main(['pipeline']))"
+"""The driver, on a host with as many cores."""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_stopping_the_driver_stops_the_stages(ship: Repository, number: signal.Signals) -> None:
+    another = WAIT.replace("stages:\n", "").replace("wait:", "watch:").replace("data/wait", "data/watch")
+    ship.write("dvc.yaml", WAIT + another)
+    ship.write("wait.py", WAITING.replace('"w"', '"a"').replace('{child.pid}"', '{child.pid} "'))
+    driver = subprocess.Popen([sys.executable, "-c", TWO_CORES], cwd=ship.root, env=ship.environment())
+    patience = threading.Event()
+    both = [log_path(ship.root, name) for name in ("wait", "watch")]
+    for _ in range(600):
+        if all(last_text(log) == "here" for log in both):
+            break
+        patience.wait(0.1)
+    said = [last_text(log) for log in both]
     driver.send_signal(number)
-    assert driver.wait() == 130
+    assert driver.wait(60) == 130
+    assert said == ["here", "here"]
+    assert len((ship.root / "processes").read_text().split()) == 4
     assert processes_are_gone(ship)
     client = MlflowClient(f"sqlite:///{ship.root}/mlflow.db")
     (run,) = client.search_runs([client.get_experiment_by_name("pipeline").experiment_id])
     assert run.info.status == "KILLED"
+
+
+MEET = """\
+import pathlib, sys, time
+mine, other = sys.argv[1:]
+pathlib.Path(mine).write_text("")
+end = time.monotonic() + 60
+while not pathlib.Path(other).exists():
+    if time.monotonic() > end:
+        sys.exit("nobody came")
+    time.sleep(0.05)
+"""
+MEETING = """\
+stages:
+  port:
+    cmd: python meet.py left right && echo port > data/port
+    deps: [hull.txt]
+    outs: [data/port]
+  starboard:
+    cmd: python meet.py right left && echo starboard > data/starboard
+    deps: [hull.txt]
+    outs: [data/starboard]
+  ship:
+    cmd: cat data/port data/starboard > data/ship
+    deps: [data/port, data/starboard]
+    outs: [data/ship]
+"""
+
+
+def test_independent_stages_run_side_by_side(ship: Repository) -> None:
+    ship.write("dvc.yaml", MEETING)
+    ship.write("meet.py", MEET)
+    steps = pipeline.plan(ship.root, [])
+
+    def run(step: Step, variables: dict[str, str]) -> Outcome:
+        return pipeline.run_step(ship.root, step, variables, log=new_log(ship.root, step.address))
+
+    outcomes = pipeline.walk(steps, run, 2)
+    assert "Failed" not in [outcome.state for outcome in outcomes]
+    assert (ship.root / "data/ship").read_text() == "port\nstarboard\n"
 
 
 LOST = """\
@@ -195,6 +258,114 @@ def test_each_task_keeps_to_one_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     assert slots.visible_variables("mi300x", 1) == {"HIP_VISIBLE_DEVICES": "6"}
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     assert slots.visible_variables("cuda", 0) == {"CUDA_VISIBLE_DEVICES": "0"}
+
+
+def steps_of(graph: dict[str, str], device: str = "cpu") -> list[Step]:
+    return [Step(name, tuple(upstream.split()), device, 1.0, ()) for name, upstream in graph.items()]
+
+
+def test_the_longest_way_to_the_end_is_begun_first() -> None:
+    steps = steps_of({"base": "", "short": "", "sft": "base", "ppo": "sft", "long": ""})
+    by_depth = [step.address for step in pipeline.longest_first(steps, {})]
+    assert by_depth == ["base", "sft", "short", "ppo", "long"]
+    seconds = {"base": 10.0, "sft": 1.0, "ppo": 5.0, "short": 2.0, "long": 15.5}
+    assert [step.address for step in pipeline.longest_first(steps, seconds)] == ["base", "long", "sft", "ppo", "short"]
+    del seconds["long"]  # taken for the average, 4.5
+    assert [step.address for step in pipeline.longest_first(steps, seconds)] == ["base", "sft", "ppo", "long", "short"]
+
+    begun = []
+
+    def run(step: Step, variables: dict[str, str]) -> Outcome:
+        begun.append(step.address)
+        return Outcome(step, "Ran")
+
+    outcomes = pipeline.walk(steps, run, seconds=seconds)
+    assert begun == ["base", "sft", "ppo", "long", "short"]
+    assert [outcome.step for outcome in outcomes] == steps
+
+
+def test_the_recorded_seconds_are_those_of_the_last_run(tmp_path: Path) -> None:
+    for path, text in (("a/runs/sft.json", '{"seconds": 2}'), ("b/runs/sft.json", "{"), ("runs/sft.json", "{}")):
+        (tmp_path / "data" / path).parent.mkdir(parents=True)
+        (tmp_path / "data" / path).write_text(text)
+    steps = steps_of({"sft@a": "", "sft@b": "", "sft": "", "ppo@a": ""})
+    assert pipeline.recorded_seconds(tmp_path, steps) == {"sft@a": 2.0}
+
+
+def test_whatever_a_step_raises_is_its_failure() -> None:
+    def run(step: Step, variables: dict[str, str]) -> Outcome:
+        if step.address == "leak":
+            raise OSError("no space left on device")
+        return Outcome(step, "Ran")
+
+    steps = steps_of({"leak": "", "sink": "leak", "drown": "sink", "swim": ""})
+    outcomes = pipeline.walk(steps, run, 2)
+    assert [outcome.state for outcome in outcomes] == ["Failed", "Skipped", "Skipped", "Ran"]
+    assert outcomes[0].message == "leak failed: OSError: no space left on device"
+    assert outcomes[2].message == "needs sink"
+
+
+def test_a_lost_step_is_an_exit_status(
+    ship: Repository, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run_step(*_: object, **__: object) -> Outcome:
+        raise OSError("no space left on device")
+
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    monkeypatch.setenv("PREFECT_HOME", str(ship.root / ".prefect"))
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{ship.root}/mlflow.db")
+    monkeypatch.setattr(pipeline, "run_step", run_step)
+    assert flows(["pipeline", "sail"]) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == "error: sail failed: OSError: no space left on device"
+
+
+def test_each_gpu_is_held_by_one_stage_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    meeting = threading.Barrier(2)
+    held: list[str] = []
+    seen: list[str] = []
+
+    def run(step: Step, variables: dict[str, str]) -> Outcome:
+        mine = variables["CUDA_VISIBLE_DEVICES"]
+        assert mine not in held
+        held.append(mine)
+        seen.append(mine)
+        meeting.wait(30)
+        held.remove(mine)
+        meeting.wait(30)
+        return Outcome(step, "Ran")
+
+    outcomes = pipeline.walk(steps_of(dict.fromkeys("abcd", ""), "cuda"), run, 1, 2)
+    assert [(outcome.state, outcome.message) for outcome in outcomes] == [("Ran", "")] * 4
+    assert sorted(seen) == ["0", "0", "1", "1"]
+
+    monkeypatch.setattr(hardware, "visible_devices", lambda: [hardware.CPU] * 3)
+    assert pipeline.gpus(steps_of({"a": ""}, "cuda")) == 3
+    assert pipeline.gpus(steps_of({"a": ""})) == 0
+
+
+def test_the_last_of_a_log_is_what_a_terminal_would_show(tmp_path: Path) -> None:
+    log = new_log(tmp_path, "sft@marooned")
+    assert last_text(log) == ""
+    log.write_bytes(b"first\n\nppo:  1%\rppo: 50%\r\x1b[1mppo\x1b[0m: 99%\r\n[bold] \xff\n")
+    assert last_lines(log, 2) == ["ppo: 99%", "[bold] \ufffd"]
+    log.write_bytes(b"first\n 7/9 steps\r")
+    assert last_text(log) == "7/9 steps"
+    assert last_lines(tmp_path / "missing", 1) == []
+    assert new_log(tmp_path, "sft@marooned").read_bytes() == b""
+
+    display = Display(tmp_path)
+    (step,) = steps_of({"sft@marooned": ""})
+    display.started(step)
+    assert display.table().row_count == 1
+    display.ended(Outcome(step, "Ran", 14.2))
+    assert display.table().row_count == 0
+
+
+@pytest.mark.parametrize("line", ["pipeline --force a@x b@x", "--force pipeline a@x b@x", "pipeline a@x b@x --force"])
+def test_options_stand_anywhere(line: str) -> None:
+    options = parser().parse_intermixed_args(line.split())
+    assert (options.command, options.targets, options.force) == ("pipeline", ["a@x", "b@x"], True)
 
 
 def test_the_cores_bound_what_runs_side_by_side() -> None:
