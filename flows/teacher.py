@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from castaway.config.params import TeacherParams
+from castaway.config.sections import TeacherParams
 from castaway.errors import CastawayError
 from castaway.serving.server import running
 from castaway.serving.vllm import Serving

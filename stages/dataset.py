@@ -17,7 +17,7 @@ from random import Random
 from statistics import mean
 from typing import Any
 
-from castaway.config.params import DatasetParams
+from castaway.config.sections import DatasetParams
 from castaway.datasets.jsonl import write_rows
 from castaway.datasets.scripted import Demonstration, Pair, balanced_pairs, play_scripted
 from castaway.models.policy import load_tokenizer

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from castaway.config.params import BaseParams, BaseTextParams
+from castaway.config.sections import BaseParams, BaseTextParams
 from castaway.tasks.environment import Message, Prompt, block_of, ids_in_a_row
 from castaway.tasks.registry import load_task
 from castaway.tasks.task import Task

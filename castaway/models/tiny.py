@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from castaway.config.params import BaseParams
+from castaway.config.sections import BaseParams
 
 PAD, END = "<|pad|>", "<|end|>"
 SPECIAL_TOKENS = [PAD, END, "<|system|>", "<|user|>", "<|assistant|>"]

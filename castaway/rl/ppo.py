@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from castaway.config.params import PpoParams
+from castaway.config.sections import PpoParams
 from castaway.models.scorer import Scorer
 from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.ahead import meanwhile

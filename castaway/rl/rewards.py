@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from castaway.config.params import PpoParams
+from castaway.config.sections import PpoParams
 from castaway.rl.advantages import Discounts, estimator_named
 from castaway.rl.kl import KlEstimator, kl_estimate
 from castaway.rl.losses import normalise, truncated_importance

@@ -14,7 +14,7 @@ from random import Random
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from castaway.config.params import SelfPlayParams
+from castaway.config.sections import SelfPlayParams
 from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.ahead import twin_of
 from castaway.rl.policies import ModelPolicy

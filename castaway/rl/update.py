@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import torch
 
-from castaway.config.params import PpoParams
+from castaway.config.sections import PpoParams
 from castaway.models.batches import by_tokens
 from castaway.rl.actor_critic import ActorCritic, Scores, TurnBatch
 from castaway.rl.kl import kl_estimate

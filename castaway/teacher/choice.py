@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from castaway.config.params import TeacherParams
+from castaway.config.sections import TeacherParams
 from castaway.tasks.environment import Rules
 from castaway.teacher.base import Teacher
 from castaway.teacher.cache import AnswerCache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from castaway.config.params import TeacherParams
+from castaway.config.sections import TeacherParams
 from castaway.teacher.chat_client import Endpoint
 from castaway.teacher.key import secret
 

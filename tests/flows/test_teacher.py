@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from castaway.config.params import TeacherParams
+from castaway.config.sections import TeacherParams
 from castaway.errors import CastawayError
 from castaway.tasks.registry import read_params
 from flows.teacher import serving_for, what_to_serve

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from castaway.config.params import DatasetParams, TeacherParams
+from castaway.config.sections import DatasetParams, TeacherParams
 from castaway.datasets.scripted import read_demonstrations, read_pairs
 from castaway.tasks.registry import read_params
 from castaway.teacher.base import TeacherOutage

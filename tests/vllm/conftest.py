@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from castaway.config.params import LoraParams
+from castaway.config.sections import LoraParams
 from castaway.models.policy import new_adapter, save_adapter
 from castaway.models.tiny import new_model, train_tokenizer
 from castaway.serving.server import Server, running

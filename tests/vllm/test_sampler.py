@@ -11,7 +11,7 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from castaway.config.params import LoraParams
+from castaway.config.sections import LoraParams
 from castaway.envs.marooned.environment import MaroonedEnvironment
 from castaway.errors import CastawayError
 from castaway.models.policy import load_model, load_tokenizer, new_adapter

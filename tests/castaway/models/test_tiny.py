@@ -6,7 +6,7 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from castaway.config.params import LoraParams
+from castaway.config.sections import LoraParams
 from castaway.models.policy import load_adapter, load_model, load_tokenizer, new_adapter
 from castaway.models.reward import Scale
 from castaway.models.tiny import PAD, SPECIAL_TOKENS, new_model, train_tokenizer

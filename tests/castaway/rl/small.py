@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from castaway.config.params import BaseParams, LoraParams, Params, PpoParams, ReplayParams
+from castaway.config.params import Params
+from castaway.config.sections import BaseParams, LoraParams, PpoParams, ReplayParams
 from castaway.models.policy import new_adapter
 from castaway.models.tiny import new_model, train_tokenizer
 from castaway.rl.actor_critic import ActorCritic

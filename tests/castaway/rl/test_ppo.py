@@ -11,7 +11,7 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from castaway.config.params import PpoParams
+from castaway.config.sections import PpoParams
 from castaway.models.tokens import prompt_tokens, reply_tokens
 from castaway.rl.actor_critic import ActorCritic, TurnBatch
 from castaway.rl.ppo import PpoTrainer

@@ -12,7 +12,7 @@ import pytest
 import torch
 from peft import get_peft_model
 
-from castaway.config.params import LoraParams
+from castaway.config.sections import LoraParams
 from castaway.envs.strictbot.bank import questions
 from castaway.errors import CastawayError
 from castaway.models.policy import load_model, load_tokenizer, lora_config, new_adapter, save_adapter

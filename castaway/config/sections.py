@@ -1,0 +1,300 @@
+"""The sections of `params.yaml`, one frozen model each; a stage reads the section of its name."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, SerializeAsAny, model_validator
+
+from castaway.config.section import (
+    Fraction,
+    NaturalNumber,
+    NonNegative,
+    Positive,
+    PositiveInteger,
+    Section,
+    StageSection,
+)
+
+
+class LoraParams(Section):
+    """A LoRA adapter, in the terms of PEFT."""
+
+    rank: PositiveInteger
+    """Rank of the two low-rank factors."""
+    alpha: Positive
+    """The weight update is multiplied by alpha / sqrt(rank) (rank-stabilised LoRA, Kalajdzievski 2023)."""
+
+
+class BaseParams(Section):
+    """Settings that all base models share."""
+
+    model: Annotated[str, Field(min_length=1)]
+    """`tiny`, or the name of a Hugging Face model."""
+    revision: str | None
+    """The pinned commit on the Hugging Face Hub; required for a Hugging Face model, null for `tiny`."""
+    vocabulary: Annotated[int, Field(ge=300, le=65536)]
+    """Size of the tiny tokenizer in tokens, special and byte tokens included."""
+    hidden_size: PositiveInteger
+    """Hidden size (width) of the tiny model."""
+    layers: PositiveInteger
+    """Number of layers of the tiny model."""
+    heads: PositiveInteger
+    """Number of attention heads of the tiny model."""
+    slips: Fraction
+    """Share of the replies in the pretraining text that break the format, as those of an instruct model do."""
+    carelessness: Fraction
+    """Share of the turns in the pretraining text in which the demonstrator does something aimless."""
+    practice: NaturalNumber
+    """Number of extra replies to each situation, which teach the model to read the prompt (`Task.practice`)."""
+    epochs: PositiveInteger
+    batch_size: PositiveInteger
+    learning_rate: Positive
+
+    @model_validator(mode="after")
+    def _pinned(self) -> BaseParams:
+        if (self.model == "tiny") == (self.revision is not None):
+            raise ValueError(f"revision is {self.revision!r}, expected a pinned commit for a hub model, null for tiny")
+        if self.hidden_size % self.heads:
+            raise ValueError(f"hidden_size is {self.hidden_size}, expected a multiple of heads ({self.heads})")
+        return self
+
+
+class TextParams(Section):
+    """The pretraining text of one task: scripted episodes of its game."""
+
+    episodes: PositiveInteger
+    """Number of scripted episodes."""
+    game: SerializeAsAny[Section]
+    """The task's `game` section; usually that of the run, so that the base model knows the game it is trained in."""
+
+
+class BaseTextParams(Section):
+    """Settings of one base model: its pretraining text, its tokens, its attention."""
+
+    text: Annotated[dict[str, TextParams], Field(min_length=1)]
+    """The pretraining text by task."""
+    synthetic_share: Fraction
+    """Share of synthetic situations in the text of tasks that can make them."""
+    whole_words: bool
+    """Whether each word of `Task.vocabulary` gets its own token, in addition to `base.vocabulary`."""
+    attention: Literal["drawn", "copying"]
+    """How attention is initialised: at random, or able to copy (`castaway/models/copying.py`)."""
+
+
+class TeacherParams(Section):
+    """The teacher, which judges the policy's replies during training."""
+
+    kind: Literal["rules", "openai"]
+    """`rules`: the rules of the game alone; `openai`: a model on an OpenAI-compatible server, checked by the rules."""
+    url: Annotated[str, Field(pattern=r"^https?://\S+/v1$")]
+    """The URL of the server. Its API key, if it needs one, is read from the environment: CASTAWAY_TEACHER_KEY."""
+    model: Annotated[str, Field(min_length=1)]
+    """The model's name on the server."""
+    cascade: bool
+    """Ask the model only about replies that the rules object to."""
+    override_legal: bool
+    """Replace a legal action that the model calls invalid with the model's own action."""
+    on_outage: Literal["rules", "pause"]
+    """If the server stays unreachable: `rules` continues with the verdicts of the rules, marked as such; `pause` stops
+    the stage, which can be resumed."""
+    concurrency: PositiveInteger
+    """Number of questions sent to the server at the same time."""
+    attempt_seconds: Positive
+    """Time limit for one attempt to get an answer, in seconds."""
+    deadline_seconds: Positive
+    """Time limit for one question with all attempts, in seconds."""
+    patience_seconds: Positive
+    """The server counts as down after this many seconds of failures only."""
+    answer_tokens: PositiveInteger
+    """Largest length of an answer, in tokens."""
+
+
+class DatasetParams(StageSection):
+    """The dataset: demonstrations, preference pairs, and the split of the task ids."""
+
+    episodes: PositiveInteger
+    """Number of scripted episodes that demonstrations are drawn from."""
+    demonstrations: PositiveInteger
+    """Number of turns kept for SFT."""
+    pairs: PositiveInteger
+    """Number of preference pairs that the reward model is trained on."""
+    held_out_pairs: PositiveInteger
+    """Number of preference pairs from other episodes, which the reward model is evaluated on."""
+    plain_share: Fraction
+    """Share of the pairs whose replies have a reasoning without content, so that only the actions differ."""
+    alike_share: Fraction
+    """Share of the training pairs whose actions begin with the same word and differ only in the details."""
+    carelessness: Fraction
+    """Share of the demonstrator's turns in which it does something aimless."""
+    synthetic_share: Fraction
+    """Share of synthetic situations in the training pairs, in tasks that make such situations."""
+    written: NaturalNumber
+    """Number of situations, with replies, that a served teacher (`teacher.kind: openai`) writes, in tasks that support
+    it; scripted play gives the rest of the demonstrations and pairs."""
+
+
+class SftParams(StageSection):
+    """Supervised fine-tuning on the demonstrations."""
+
+    epochs: Positive
+    batch_size: PositiveInteger
+    learning_rate: Positive
+    lora: LoraParams
+
+
+class RewardModelParams(StageSection):
+    """The reward model: a scalar head trained on preference pairs (Bradley-Terry)."""
+
+    epochs: Positive
+    batch_size: PositiveInteger
+    learning_rate: Positive
+    lora: LoraParams
+
+
+class ReplayParams(Section):
+    """Replay of failed episodes."""
+
+    share: Fraction
+    """Share of the episodes that are replays of failed ones."""
+    capacity: PositiveInteger
+    """Largest number of failed episodes to keep; the oldest is dropped first."""
+    mastery: PositiveInteger
+    """Number of successes in a row after which an episode is no longer replayed."""
+
+
+class SelfPlayParams(Section):
+    """Earlier versions of the policy, which play the opponents in self-play."""
+
+    size: PositiveInteger
+    """Largest number of versions to keep; the oldest is dropped first. The first one is the SFT policy."""
+    interval: PositiveInteger
+    """Number of PPO steps after which the current policy is added."""
+
+
+class PpoParams(StageSection):
+    """PPO on whole episodes, with an SFT pass on corrections at intervals."""
+
+    steps: PositiveInteger
+    """Number of PPO steps; each is one rollout and one update."""
+    episodes_per_step: PositiveInteger
+    """Number of episodes played at the same time in a step: to their end, or for `turns_per_step` turns."""
+    turns_per_step: PositiveInteger | None
+    """Number of turns in a rollout; unfinished episodes continue in the next one. null: play whole episodes."""
+    sampler: Literal["here", "vllm"]
+    """What samples the replies: `here`, the training process; `vllm`, a vLLM server that the stage starts, for models
+    with billions of parameters. With vllm, results are not reproducible to the byte."""
+    sampler_gibibytes: PositiveInteger
+    """Memory for the KV cache of the vLLM server, in GiB; it shares its accelerator with the training process."""
+    lanes: PositiveInteger
+    """Number of groups of episodes: while the teacher judges one group, the policy plays another. 2 helps if the
+    teacher is slow."""
+    ahead: bool
+    """Whether to play the next rollout during the update, so that a slow teacher is always busy; its replies are
+    sampled with the weights from before that update."""
+    replay: ReplayParams
+    """Replay of failed episodes."""
+    curriculum: bool
+    """Whether curriculum stages follow one another by success rate; otherwise each episode's stage is drawn at
+    random."""
+    self_play: SelfPlayParams
+    """The opponents of a curriculum stage that names the opponent `self`."""
+    epochs: PositiveInteger
+    """Number of passes over the batch of a step."""
+    minibatch_turns: PositiveInteger
+    tokens_per_pass: PositiveInteger
+    """Largest number of tokens, with padding, in one forward pass; a larger minibatch is split, and its gradients are
+    summed."""
+    learning_rate: Positive
+    value_learning_rate: Positive
+    max_gradient_norm: Positive
+    clip_range: Positive
+    value_clip_range: Positive | None
+    """Largest change of a value estimate in one update; null: no clipping."""
+    value_coefficient: NonNegative
+    critic_warmup: NaturalNumber
+    """Number of first steps in which only the value head is trained."""
+    entropy_coefficient: NonNegative
+    kl_coefficient: NonNegative
+    """Weight of the per-token KL penalty against the SFT policy."""
+    kl_in: Literal["reward", "loss"]
+    """Whether the KL penalty is part of the reward or of the loss."""
+    kl_estimator: Literal["k1", "k3"]
+    """The estimator of the KL (Schulman 2020); in the loss only k3 has a useful gradient."""
+    adaptive_kl: Positive | None
+    """Target KL, in nats per token, for adapting `kl_coefficient`; null: the coefficient is constant."""
+    target_kl: Positive | None
+    """The rest of an update is skipped once its KL, in nats per token, exceeds 1.5 times this; null: never."""
+    advantages: str
+    """The advantage estimator: a name in `castaway/rl/advantages.py`."""
+    gamma_turn: Fraction
+    lambda_turn: Fraction
+    gamma_token: Fraction
+    lambda_token: Fraction
+    normalise_by: Literal["batch", "role"]
+    """Whether advantages get mean 0 and standard deviation 1 over the whole batch or within each role."""
+    temperature: Positive
+    max_new_tokens: PositiveInteger
+    importance_cap: Positive | None
+    """Upper limit of the importance weight of a token that another engine (vLLM) sampled; null: use the sampler's
+    log-probabilities as they are."""
+    reward_scale: Positive
+    """Factor for the environment's rewards, applied before all others."""
+    penalty_weight: NonNegative
+    """Weight of the teacher's penalty for each reply."""
+    reward_model_weight: NonNegative
+    sft_interval: PositiveInteger
+    """Number of steps between SFT passes on new corrections."""
+    sft_minimum: PositiveInteger
+    """Smallest number of new corrections for such a pass; with fewer it is left out."""
+    sft_learning_rate: Positive
+    checkpoint_interval: PositiveInteger
+    processes: PositiveInteger
+    """Number of processes that train together, each on its share of the episodes; on GPUs one per GPU."""
+    lora: LoraParams
+
+    @model_validator(mode="after")
+    def _estimator(self) -> PpoParams:
+        if self.kl_in == "loss" and self.kl_estimator == "k1":
+            raise ValueError(
+                "kl_estimator is 'k1', expected 'k3' if kl_in is 'loss': the gradient of k1 is useless there"
+            )
+        if self.sampler == "vllm" and self.importance_cap is None:
+            raise ValueError("importance_cap is null, expected a number if sampler is vllm, such as 2.0")
+        if self.sampler == "vllm" and self.turns_per_step is not None:
+            raise ValueError(f"turns_per_step is {self.turns_per_step}, expected null if sampler is vllm")
+        if self.sampler == "vllm" and self.processes > 1:
+            raise ValueError(f"processes is {self.processes}, expected 1 if sampler is vllm")
+        return self
+
+
+class CorrectionSftParams(StageSection):
+    """SFT on the corrections of the policy's invalid replies during PPO."""
+
+    epochs: Positive
+    batch_size: PositiveInteger
+    learning_rate: NonNegative
+    limit: PositiveInteger
+    """Largest number of corrections to use; the newest are taken."""
+
+
+class EvaluateParams(StageSection):
+    """Evaluation on held-out ids, without a teacher."""
+
+    episodes: PositiveInteger
+    further_episodes: PositiveInteger
+    """Number of episodes in each seat other than the main one."""
+    temperature: Positive
+    best_of: PositiveInteger
+    """Number of replies from which the reward model selects one, in a second evaluation of each policy; 1: no second
+    evaluation."""
+    replays: NaturalNumber
+    """Number of whole episodes saved per policy."""
+
+
+class MergeParams(StageSection):
+    """The export of the final weights, with the adapter merged, in the format of transformers."""
+
+    dtype: Literal["float32", "bfloat16"]
+    tolerance: Positive
+    """Largest allowed absolute difference between the logits before and after merging."""
