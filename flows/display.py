@@ -98,6 +98,8 @@ class Display:
         """The stage runs no more, or never did."""
         address = outcome.step.address
         self._running = {name: began for name, began in self._running.items() if name != address}
+        if self._live:
+            self._live.refresh()
         if outcome.state == "Skipped":
             print(f"{address}  Skipped  {outcome.message}", flush=True)
             return
