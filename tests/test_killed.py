@@ -15,6 +15,7 @@ import pytest
 
 from tests.miniature import environment, make_clone, run, set_params
 
+pytestmark = pytest.mark.slow
 STAGE = "ppo@marooned"
 
 WARM = """
@@ -40,8 +41,6 @@ once. It prints the number of the process, and then how it ended."""
 
 KILLER = """
 import os, pathlib, signal, sys, time
-
-pytestmark = pytest.mark.slow
 child, wait, scratch = int(sys.argv[1]), float(sys.argv[2]), sys.argv[3:]
 while scratch and not any(pathlib.Path(scratch[0]).rglob("step-*.pt")):
     time.sleep(0.01)
