@@ -2,13 +2,13 @@
 # (docs/setup.md).
 #
 #   make repro [TARGETS="sft@marooned"]   set up, then build as dvc repro does, but independent stages in parallel
-#   make test                             set up, then ruff, mypy and every test that takes less than ten seconds
-#   make test-all                         the same with every test, and with Chromium
+#   make test                             set up, then ruff, mypy and every test that is not marked slow
+#   make test-all                         the same with every test
 #   make test-vllm                        set up, with vLLM in .venv-vllm, then the tests that need it
 #   make bench                            set up, then the benchmarks
 #   make bench-teacher                    set up, with vLLM, then the benchmark of a teacher's server
 #   make ui                               MLflow on http://127.0.0.1:5000
-#   make browser                          install Chromium, for the tests of replay pages (part of make test-all)
+#   make browser                          install Chromium, for the tests of replay pages (part of make test)
 #   make setup                            only install .venv, from setup/requirements.lock, with uv
 #   make setup-vllm                       also install .venv-vllm, vLLM for CPUs, from setup/vllm.lock
 #   make lock [UPGRADE=1]                 update the locks after a change of pyproject.toml or constraints-vllm.txt
@@ -38,7 +38,7 @@ repro: setup
 
 PYTEST := pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder --durations 20
 
-test: check
+test: check browser
 	@$(ENV) $(PYTEST) -m "not slow"
 
 test-all: check browser

@@ -49,7 +49,7 @@ def main(root: Path, *, write: bool) -> int:
     params = read_params(root / "params.yaml")
     link(root, tasks_in_use(params))
     yaml = YAML()
-    yaml.width = 120
+    yaml.width = 160
     yaml.indent(mapping=2, sequence=4, offset=2)
     try:
         document = yaml.load(path.read_text(encoding="utf-8"))
@@ -96,8 +96,10 @@ def _differing(root: Path, document: Any, params: Params) -> Iterator[str]:
 
 def variables(params: Params) -> list[dict[str, Any]]:
     """The `vars` of dvc.yaml: the task's code and the empty overrides of each run, the code of each base model."""
-    empty: dict[str, Any] = {section: {} for section in STAGE_SECTIONS}
-    runs = {name: {"code": str(task_code(run.task).path), **empty} for name, run in params.tasks.items()}
+    runs: dict[str, dict[str, Any]] = {
+        name: {"code": str(task_code(run.task).path), **{section: {} for section in STAGE_SECTIONS}}
+        for name, run in params.tasks.items()
+    }
     bases = {name: {"code": str(code_of_base(base.text))} for name, base in params.bases.items()}
     return [{"tasks": runs}, {"bases": bases}]
 

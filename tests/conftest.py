@@ -44,7 +44,9 @@ def same_environment() -> Iterator[None]:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the files that take minutes: side by side, nothing should wait for them at the end."""
-    items.sort(key=lambda item: (item.path.parent != TESTS, item.path.name != "test_whole_pipeline.py"))
+    items.sort(
+        key=lambda item: (item.path.parent != TESTS, item.path.name not in ("test_whole_pipeline.py", "test_killed.py"))
+    )
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from tests.miniature import environment, make_clone, run, set_params
 
+pytestmark = pytest.mark.slow
 STAGE = "ppo@marooned"
 
 WARM = """

@@ -15,6 +15,8 @@ import pytest
 
 from tests.miniature import ROOT, environment, hashes, make_clone, run, set_params
 
+pytestmark = pytest.mark.slow
+
 DEADLINE = 300.0
 
 

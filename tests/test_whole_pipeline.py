@@ -17,6 +17,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from castaway.tasks.registry import read_params
 from tests.miniature import BASES, STAGES, TASKS, edited, every, hashes, looked_at, make_clone, ran, run, set_params
 
+pytestmark = pytest.mark.slow
+
 RECORDED = Path(__file__).with_name("hashes.json")
 
 

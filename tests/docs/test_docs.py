@@ -191,7 +191,7 @@ def test_links_and_pictures_lead_somewhere(page: Path) -> None:
 
 @pages()
 def test_files_that_are_named_exist(page: Path) -> None:
-    """Names in capitals stand for others: `castaway/teacher/rubrics/TASK.txt`."""
+    """Names in capitals stand for others: `castaway/envs/TASK/rubric.txt`."""
     named = [path for path in PATH.findall(prose(page)) if not re.search(r"[A-Z]{4}", path)]
     assert [path for path in named if not list(ROOT.glob(path.rstrip("/")))] == []
 

@@ -225,7 +225,7 @@ def test_parameters_are_those_that_a_stage_reads(tmp_path: Path, stage: str, bod
     "body", ["params = context.params", "return hand_on(context.params)", "return getattr(context.params, 'ppo')"]
 )
 def test_parameters_that_are_handed_on_as_a_whole_are_told(tmp_path: Path, body: str) -> None:
-    with pytest.raises(CastawayError, match=r"sft\.py:2 hands on context\.params as a whole; name the section"):
+    with pytest.raises(CastawayError, match=r"sft\.py:2 passes context\.params on as a whole; name the section"):
         reads(tmp_path, "sft", body)
 
 
@@ -281,7 +281,7 @@ def test_differences_are_told_and_written(root: Path, capsys: pytest.CaptureFixt
     assert closure.main(root, write=False) == 1
     told = capsys.readouterr().out.splitlines()
     for line in (
-        "vars: what runs and base models have of their own",
+        "vars: the values of each run and base model",
         "sft.deps: + castaway/chat.py",
         "sft.deps: - castaway/gone.py",
         "sft.params: + sft.lora",
@@ -327,7 +327,7 @@ def test_another_run_of_a_task_is_a_difference(root: Path, capsys: pytest.Captur
     assert closure.main(root, write=True) == 0
     told = capsys.readouterr().out
     assert told.splitlines() == [
-        "vars: what runs and base models have of their own",
+        "vars: the values of each run and base model",
         "plots.loss: the curves of every run and base model",
         "2 places written",
     ]

@@ -63,7 +63,7 @@ def test_links_are_made_and_mended(tmp_path: Path, outside: Callable[[str], Path
 def test_what_is_no_link_is_left_alone(tmp_path: Path, outside: Callable[[str], Path]) -> None:
     outside("lights")
     (tmp_path / "root" / ".plugins" / "lights").mkdir(parents=True)
-    with pytest.raises(CastawayError, match=r"\.plugins/lights is no link, expected one to the package of the task"):
+    with pytest.raises(CastawayError, match=r"\.plugins/lights is not a link, expected one to the package of the task"):
         link(tmp_path / "root", ["lights"])
 
 
