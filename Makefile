@@ -1,8 +1,8 @@
 # Castaway. `make repro` builds the runs in params.yaml, `make test` runs the tests; both install what they need first
 # (docs/setup.md).
 #
-#   make repro [TARGETS="sft@marooned"]   set up, then build it all: what dvc repro does, with stages side by side
-#   make test                             set up, then what a change needs: ruff, mypy and every test that is not marked slow
+#   make repro [TARGETS="sft@marooned"]   set up, then build as dvc repro does, but independent stages in parallel
+#   make test                             set up, then ruff, mypy and every test that is not marked slow
 #   make test-all                         the same with every test
 #   make test-vllm                        set up, with vLLM in .venv-vllm, then the tests that need it
 #   make bench                            set up, then the benchmarks
@@ -31,8 +31,8 @@ PEER := .bench/trl-1.12.0
 
 .PHONY: repro test test-all test-vllm check bench bench-teacher ui setup setup-vllm lock browser
 
-# The driver runs as many stages at once as cores and `threads` allow, and DVC decides for each whether it runs at all.
-# `dvc repro` alone builds the same, one stage after another. What a stage says stands in scratch/logs.
+# The driver runs as many stages in parallel as the cores and `threads` allow; DVC decides whether a stage must run.
+# `dvc repro` alone builds the same, one stage after another. The output of each stage is in scratch/logs.
 repro: setup
 	@$(ENV) python -m flows pipeline $(TARGETS)
 

@@ -20,8 +20,8 @@ from castaway.errors import CastawayError
 
 DEFAULT_TIMEOUT_MINUTES = 240
 """Timeout, in minutes, of a stage whose `meta` sets none."""
-PATIENCE = 5.0
-"""Seconds after a change of `dvc.lock` in which it may be half written: DVC takes about one second to replace it."""
+LOCK_WRITE_SECONDS = 5.0
+"""Time after a change of `dvc.lock` in which it may be incomplete. DVC takes about one second to rewrite it."""
 
 
 @dataclass(frozen=True)
@@ -135,15 +135,16 @@ def load(root: Path, address: str) -> Declared:
         raise CastawayError(f"dvc.yaml has no stage {address}; {hint}") from None
     except DvcException as error:
         if _being_written(root / "dvc.lock"):
-            time.sleep(PATIENCE / 10)
+            # The error may come from an incomplete dvc.lock, so try again until the file is certainly complete.
+            time.sleep(LOCK_WRITE_SECONDS / 10)
             return load(root, address)
         raise CastawayError(f"dvc.yaml cannot be used: {' '.join(str(error).split())}") from None
 
 
 def _being_written(path: Path) -> bool:
-    """Whether another stage, which DVC runs beside this one, may be about to write the rest of the file."""
+    """Whether DVC, which runs another stage in parallel, may still be writing the file."""
     try:
-        return time.time() - path.stat().st_mtime < PATIENCE
+        return time.time() - path.stat().st_mtime < LOCK_WRITE_SECONDS
     except OSError:
         return False
 

@@ -1,7 +1,7 @@
-"""What is seen of a walk without a server: where each stage writes, what it says right now, and how it ended.
+"""Shows the progress of a pipeline that runs without a Prefect server, and names the log file of each stage.
 
-On a terminal one table is kept up to date; elsewhere a line says that a stage started or ended, and every half minute
-how far it is.
+On a terminal, a table of the running stages is kept up to date. Otherwise a line is printed when a stage starts or
+ends, and one with its progress every half minute.
 """
 
 from __future__ import annotations
@@ -19,23 +19,24 @@ from rich.text import Text
 
 from flows.report import Outcome, Step
 
-EVERY = 30.0
-"""Seconds between two lines about a stage that runs, where there is no terminal."""
-QUOTED = 15
-"""Lines of a failed stage's log that are shown."""
+PROGRESS_INTERVAL = 30.0
+"""Time between two lines about a running stage without a terminal, in seconds."""
+QUOTED_LINES = 15
+"""Number of lines of a failed stage's log that are shown."""
 WIDTH = 120
-"""Of what a stage says, where there is no terminal."""
+"""Maximum length of a quoted line without a terminal, in characters."""
 
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+"""Escape sequences of a terminal, for colours and cursor movements."""
 
 
 def log_path(root: Path, address: str) -> Path:
-    """Where a stage writes what it has to say."""
+    """Path of the log file of a stage."""
     return root / "scratch" / "logs" / f"{address.replace('/', '_')}.log"
 
 
 def new_log(root: Path, address: str) -> Path:
-    """The same file, empty: it is about one run."""
+    """Path of the log file of a stage, emptied: it contains only one execution."""
     path = log_path(root, address)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"")
@@ -43,7 +44,7 @@ def new_log(root: Path, address: str) -> Path:
 
 
 def last_lines(log: Path, count: int) -> list[str]:
-    """The last lines that say something; of one that was written over, as a progress bar is, the last state."""
+    """The last non-empty lines of a log. Of a line that was overwritten, like a progress bar, it is the last state."""
     try:
         with log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - 65536))
@@ -55,18 +56,18 @@ def last_lines(log: Path, count: int) -> list[str]:
 
 
 def last_text(log: Path) -> str:
-    """What the stage says right now."""
+    """The last line of a log."""
     return "".join(last_lines(log, 1)).strip()
 
 
 class Display:
-    """Shows the stages that run while this is entered, and a line for each that ended."""
+    """Shows the running stages, and prints a line for each that has ended, while its context is entered."""
 
     def __init__(self, root: Path) -> None:
-        """Nothing is shown before the `with`."""
+        """Prepare the display; `with` starts it."""
         self._root = root
         self._running: dict[str, float] = {}
-        """When each began; replaced and never changed, for another thread looks at it."""
+        """Start time of each running stage. Replaced and never changed in place, because another thread reads it."""
         self._console = Console()
         terminal = sys.stdout.isatty() and self._console.is_terminal and not self._console.is_dumb_terminal
         self._live: Live | None = None
@@ -74,13 +75,13 @@ class Display:
             live = Live(console=self._console, get_renderable=self.table, refresh_per_second=2, transient=True)
             self._live = live
         self._over = threading.Event()
-        self._teller = threading.Thread(target=self._tell, daemon=True)
+        self._printer = threading.Thread(target=self._print_progress, daemon=True)
 
     def __enter__(self) -> Display:
         if self._live:
             self._live.start()
         else:
-            self._teller.start()
+            self._printer.start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -89,13 +90,13 @@ class Display:
         self._over.set()
 
     def started(self, step: Step) -> None:
-        """The stage runs from now on."""
+        """Show that a stage has started."""
         self._running = {**self._running, step.address: time.monotonic()}
         if not self._live:
             print(f"{step.address}  started", flush=True)
 
     def ended(self, outcome: Outcome) -> None:
-        """The stage runs no more, or never did."""
+        """Show that a stage has ended, or was skipped."""
         address = outcome.step.address
         self._running = {name: began for name, began in self._running.items() if name != address}
         if self._live:
@@ -106,12 +107,12 @@ class Display:
         print(f"{address}  {outcome.state}  {outcome.seconds:.1f} s", flush=True)
         if outcome.state == "Failed":
             log = log_path(self._root, address)
-            quoted = "".join(f"    {line}\n" for line in last_lines(log, QUOTED))
-            place = f"{log.relative_to(self._root)} says all of it\n" if quoted else ""
+            quoted = "".join(f"    {line}\n" for line in last_lines(log, QUOTED_LINES))
+            place = f"the full log is {log.relative_to(self._root)}\n" if quoted else ""
             print(f"  {outcome.message}\n{quoted}{place and '  ' + place}", end="", flush=True)
 
     def table(self) -> Table:
-        """The stages that run: which, for how long, and what each says."""
+        """A table of the running stages: address, time since the start, and last line of the log."""
         table = Table.grid(padding=(0, 2), expand=True)
         table.add_column(no_wrap=True)
         table.add_column(no_wrap=True, justify="right")
@@ -122,8 +123,8 @@ class Display:
             table.add_row(Text(address), f"{minutes}:{seconds:02}", Text(said, style="dim"))
         return table
 
-    def _tell(self) -> None:
-        while not self._over.wait(EVERY):
+    def _print_progress(self) -> None:
+        while not self._over.wait(PROGRESS_INTERVAL):
             for address, began in self._running.items():
                 said = last_text(log_path(self._root, address))[:WIDTH]
                 print(f"{address}  {time.monotonic() - began:.0f} s  {said}", flush=True)

@@ -112,15 +112,18 @@ def walk(
     seconds: Mapping[str, float] | None = None,
     display: Display | None = None,
 ) -> list[Outcome]:
-    """Run the steps in threads; what needs a failed step is skipped.
+    """Run the steps in threads; a step that depends on a failed one is skipped.
 
     Args:
-        steps: what is to be built, in an order in which it can be.
-        run: builds a step, with more environment variables.
-        cores: how many steps on the CPU may run at once.
-        gpus: how many steps on GPUs, each with a GPU of its own.
-        seconds: how long steps took at other times: the longest way to the end is begun first.
-        display: is told of each beginning and end.
+        steps: the steps, dependencies first.
+        run: builds a step, with additional environment variables.
+        cores: number of steps on the CPU that may run in parallel.
+        gpus: number of steps on GPUs that may run in parallel, each on its own GPU.
+        seconds: times that steps took before, by address; the step with the longest path to the end starts first.
+        display: shows the start and end of each step.
+
+    Returns:
+        The outcomes, in the order of the steps.
     """
     outcomes: dict[str, Outcome] = {}
     running: dict[Future[Outcome], tuple[Step, int]] = {}
@@ -138,14 +141,14 @@ def walk(
     with ThreadPoolExecutor(max_workers=cores + gpus) as pool, stopped_together():
         while waiting or running:
             for step in tuple(waiting):
-                lost = [name for name in step.upstream if name in outcomes and outcomes[name].state in LOST]
+                failed = [name for name in step.upstream if name in outcomes and outcomes[name].state in NOT_BUILT]
                 on_cpu = step.device == "cpu"
                 taken = {place for other, place in running.values() if (other.device == "cpu") == on_cpu}
                 free = [place for place in range(cores if on_cpu else gpus) if place not in taken]
                 unbuilt = {other.address for other in waiting} | {other.address for other, _ in running.values()}
-                if lost:
+                if failed:
                     waiting.remove(step)
-                    end(Outcome(step, "Skipped", message=f"needs {lost[0]}"))
+                    end(Outcome(step, "Skipped", message=f"needs {failed[0]}"))
                 elif free and unbuilt.isdisjoint(step.upstream):
                     waiting.remove(step)
                     if display:
@@ -157,37 +160,40 @@ def walk(
     return [outcomes[step.address] for step in steps]
 
 
-LOST = ("Failed", "Skipped")
-"""The states of an outcome that nothing can be built on."""
+NOT_BUILT = ("Failed", "Skipped")
+"""The states of an outcome without output, so that no further step can be built."""
 
 
 def outcome_of(step: Step, run: Callable[[], Outcome]) -> Outcome:
-    """What `run` returns; whatever it raises is a failure of the step."""
+    """The outcome that `run` returns, or a failed one if it raises an exception."""
     began = time.monotonic()
     try:
         return run()
     except CastawayError as error:
         message = str(error)
-    except (Exception, SystemExit) as error:  # else the step would be lost, and the walk seem to have gone well
+    except (Exception, SystemExit) as error:  # otherwise the step would have no outcome, and its failure be hidden
         message = f"{step.address} failed: {type(error).__name__}: {error}"
     return Outcome(step, "Failed", time.monotonic() - began, message)
 
 
 def longest_first(steps: Sequence[Step], seconds: Mapping[str, float]) -> list[Step]:
-    """The steps by the time from their beginning to the end of all that waits for them.
+    """The steps, ordered by the time of the longest path from each to the end of the pipeline, longest first.
 
-    A step of which nothing is known takes as long as the known ones do on average: if none is, its depth decides.
+    Args:
+        steps: the steps, dependencies first.
+        seconds: times of steps by address. A step without a time counts as the average of the others; if there are no
+            times at all, the number of steps on the path decides.
     """
-    usual = fmean(seconds.values()) if seconds else 1.0
+    average = fmean(seconds.values()) if seconds else 1.0
     longest: dict[str, float] = {}
     for step in reversed(steps):
         after = [longest[other.address] for other in steps if step.address in other.upstream]
-        longest[step.address] = seconds.get(step.address, usual) + max(after, default=0.0)
+        longest[step.address] = seconds.get(step.address, average) + max(after, default=0.0)
     return sorted(steps, key=lambda step: -longest[step.address])
 
 
 def recorded_seconds(root: Path, steps: Sequence[Step]) -> dict[str, float]:
-    """How long the stages took when they ran last, of those that left a record."""
+    """The seconds of each stage's last run, for those that have a run record."""
     found: dict[str, float] = {}
     for step in steps:
         name, _, run = step.address.partition("@")
@@ -258,12 +264,12 @@ def side_by_side(steps: Sequence[Step], params: Params) -> int:
 
 
 def cores(params: Params) -> int:
-    """How many stages on the CPU may run at once."""
+    """How many stages on the CPU may run in parallel, if each uses `threads` cores."""
     return max(1, (os.cpu_count() or 1) // params.threads)
 
 
 def gpus(steps: Sequence[Step]) -> int:
-    """How many stages on GPUs may run at once; torch is only asked if there are any."""
+    """How many stages on GPUs may run in parallel; 0, without importing torch, if there is no such stage."""
     return max(1, len(hardware.visible_devices())) if any(step.device != "cpu" for step in steps) else 0
 
 
@@ -283,7 +289,7 @@ def run_step(
         step: the stage.
         variables: additional environment variables of the stage.
         force: run it even if nothing changed.
-        log: the file for its output; without one it appears on the terminal.
+        log: file for its output; None to print it.
     """
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="castaway-") as folder:
@@ -297,8 +303,8 @@ def run_step(
             return Outcome(step, "Failed", time.monotonic() - began, f"{step.address} was stopped after {minutes}")
         ran = receipt.exists()
         if status != 0 and not (ran and rescue(root, step, records.read_json(receipt), log)):
-            place = f"{log.relative_to(root)} says why" if log else "the lines above say why"
-            message = f"{step.address} failed with exit status {status}, {place}"
+            place = log.relative_to(root) if log else "the messages above"
+            message = f"{step.address} failed with exit status {status}; see {place}"
             return Outcome(step, "Failed", time.monotonic() - began, message)
     made = records.record_of(root, step.outs[0]) if step.outs else {}
     return Outcome(step, "Ran" if ran else "Cached", time.monotonic() - began, record=made)
@@ -329,6 +335,6 @@ def dvc(root: Path, arguments: Sequence[str], variables: dict[str, str], log: Pa
     """
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     command = [sys.executable, "-m", "dvc", "--wait-for-lock", *arguments]
-    # What is written to a file would only be seen there once a buffer is full.
+    # Python buffers output to a file, and the display could not show the progress.
     unbuffered = {"PYTHONUNBUFFERED": "1"} if log else {}
     return Group(command, root, {**variables, **unbuffered, "PATH": path}, log)

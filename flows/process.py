@@ -98,7 +98,8 @@ class Group:
 def interruptible() -> Iterator[None]:
     """Context in which Ctrl-C and SIGTERM stop every running group, whichever thread waits for it.
 
-    So does the end of the terminal, for the groups are not in its session, unless nohup is there to prevent it.
+    Closing the terminal (SIGHUP) stops them too, unless the driver was started with nohup. This needs a handler, since
+    the groups are not in the terminal's session.
     """
     global _stopping
 
@@ -121,7 +122,7 @@ def interruptible() -> Iterator[None]:
 
 @contextmanager
 def stopped_together() -> Iterator[None]:
-    """An exception that leaves this stops every running group: the threads that wait for them then end too."""
+    """Context that stops every running group if an exception leaves it, so that the threads waiting for them end."""
     try:
         yield
     except BaseException:
@@ -131,7 +132,7 @@ def stopped_together() -> Iterator[None]:
 
 
 def stop_all() -> None:
-    """Stop every running group, and let no other start."""
+    """Stop every running group, and prevent new ones from starting."""
     global _stopping
     _stopping = True
     for group in tuple(_running):
@@ -139,5 +140,5 @@ def stop_all() -> None:
 
 
 def stopping() -> bool:
-    """Whether everything is being stopped."""
+    """Whether all groups are being stopped."""
     return _stopping

@@ -21,7 +21,7 @@ SECTION = "teacher"
 """The section of params.yaml that dvc.yaml lists for each stage that uses the teacher."""
 
 _one = threading.Lock()
-"""There is one port for the server: of the stages that ask it, one runs at a time."""
+"""The server has one port, so only one of the stages that use it can run at a time."""
 
 
 @contextmanager

@@ -242,7 +242,7 @@ class StageRun:
         self._flush()
         tags = {f"dvc.out.{path}": md5 for path, md5 in outputs.items()}
         self._mlflow.log_batch(self.run_id, tags=[RunTag(key, value) for key, value in tags.items()])
-        # An out with weights is a model. Its bytes stay with DVC: MLflow knows it by an external LoggedModel.
+        # An output with weights is a model. DVC stores its files; MLflow gets an external LoggedModel without files.
         if any(weights for out in self._declared.outs for weights in (self._declared.root / out).glob("*.safetensors")):
             self._log_model(tags)
         if self._declared.name == "evaluate":

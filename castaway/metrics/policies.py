@@ -1,4 +1,4 @@
-"""The policies of a run, in the order in which they come about."""
+"""The policies of a run, in the order in which the pipeline makes them."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ POLICIES: dict[str, tuple[str, ...]] = {
     "ppo": ("sft", "ppo"),
     "final": ("sft", "correction_sft"),
 }
-"""By name, the stages whose adapters the policy is the base model with."""
+"""For each policy, the stages whose adapters are merged into the base model, in this order."""

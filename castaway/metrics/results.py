@@ -201,7 +201,11 @@ def from_file(path: Path, build: Callable[[Figures], Any]) -> Any:
 
 
 def figure(figures: Figures, name: str) -> Any:
-    """A figure that has to be there."""
+    """The figure of that name.
+
+    Raises:
+        CastawayError: it is missing.
+    """
     if not isinstance(figures, Mapping) or name not in figures:
         raise CastawayError(f"{name} is missing")
     return figures[name]

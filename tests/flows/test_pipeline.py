@@ -105,7 +105,7 @@ def test_the_command_shows_a_table_and_leaves_a_parent_run(ship: Repository) -> 
     lines = done.stdout.splitlines()
     assert "mast  started" in lines
     assert "flag  Skipped  needs mast" in lines
-    assert "  scratch/logs/mast.log says all of it" in lines
+    assert "  the full log is scratch/logs/mast.log" in lines
     assert "ERROR: failed to reproduce 'mast'" in (ship.root / "scratch/logs/mast.log").read_text()
     assert any(line.startswith("    ERROR: failed to reproduce 'mast'") for line in lines)
     assert "Running stage 'sail'" in (ship.root / "scratch/logs/sail.log").read_text()

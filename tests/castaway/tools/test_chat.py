@@ -115,8 +115,8 @@ def test_a_person_at_a_terminal_sees_a_mark(folder: Path) -> None:
     ("arguments", "said"),
     [
         (["nowhere"], "holds no model"),
-        (["nowhere", "--run", "marooned"], "--run is 'marooned', expected a run that one can talk to: strictbot"),
-        (["nowhere", "--run", "no_run"], "--run is 'no_run', expected a run that one can talk to: strictbot"),
+        (["nowhere", "--run", "marooned"], "--run is 'marooned', expected a run whose task has a chat: strictbot"),
+        (["nowhere", "--run", "no_run"], "--run is 'no_run', expected a run whose task has a chat: strictbot"),
         (["nowhere", "--score"], "--run"),
     ],
 )
