@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,7 +13,7 @@ from mlflow import MlflowClient
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from castaway.tasks.registry import read_params
-from tests.miniature import BASES, STAGES, TASKS, edited, every, hashes, looked_at, make_clone, ran, run, set_params
+from tests.miniature import BASES, STAGES, TASKS, every, hashes, make_clone, ran, run, set_params
 
 pytestmark = pytest.mark.slow
 
@@ -70,45 +68,6 @@ def test_every_run_of_the_build_came_to_its_end(clone: Path) -> None:
     for one in found:
         name, _, of = one.data.tags["dvc.stage"].partition("@")
         assert json.loads((clone / f"data/{of}/runs/{name}.json").read_text())["run_id"] == one.info.run_id
-
-
-def test_what_people_look_at_makes_no_stage_stale(clone: Path) -> None:
-    changed = sorted(looked_at(clone))
-    assert len(changed) > 20
-    with lines_added(clone, changed):
-        assert stale(clone) == set()
-    # Where a stage does depend on a file, it is stale.
-    with lines_added(clone, [Path("castaway/metrics/ranking.py")]):
-        assert stale(clone) == set(every("reward_model"))
-    assert stale(clone) == set()
-
-
-def test_what_one_run_sets_differently_makes_its_own_stages_stale(clone: Path) -> None:
-    before = (clone / "params.yaml").read_bytes()
-    with edited(clone / "params.yaml") as params:
-        params["tasks"]["marooned"]["dataset"] = {"carelessness": 0.3}
-        params["tasks"]["openspiel"]["sft"] = {"lora": {"rank": 8, "alpha": 16}}
-    assert stale(clone) == {"dataset@marooned", "evaluate@marooned", "sft@openspiel"}
-    (clone / "params.yaml").write_bytes(before)
-    assert stale(clone) == set()
-
-
-@contextmanager
-def lines_added(root: Path, paths: Sequence[Path]) -> Iterator[None]:
-    """While this lasts, each of the files has a line more."""
-    before = {path: (root / path).read_bytes() for path in paths}
-    try:
-        for path, content in before.items():
-            (root / path).write_bytes(content + b"\n# another line\n")
-        yield
-    finally:
-        for path, content in before.items():
-            (root / path).write_bytes(content)
-
-
-def stale(root: Path) -> set[str]:
-    """The stages that DVC would look at again."""
-    return set(json.loads(run(root, "dvc", "status", "--json").splitlines()[-1]))
 
 
 @pytest.mark.parametrize(("task", "seat"), [("marooned", "traitor"), ("openspiel", "mcts-10")])

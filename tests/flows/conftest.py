@@ -16,6 +16,7 @@ from mlflow import MlflowClient
 
 from castaway.tasks.registry import entry_point
 from flows import plugins
+from tests.miniature import set_params
 
 ROOT = Path(__file__).parents[2]
 
@@ -31,7 +32,7 @@ def run(context):
 
 @dataclass(frozen=True)
 class Repository:
-    """A DVC repository of its own, with the shipped params.yaml."""
+    """A DVC repository of its own, with the shipped params.yaml, seed 1 and 2 threads."""
 
     root: Path
 
@@ -111,6 +112,8 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("params.yaml", ".dvcignore", ".gitignore", "stages/__init__.py", "stages/context.py"):
         (place / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, place / name)
+    # What tests change from, whatever is shipped.
+    set_params(place, {"seed": 1, "device": "cpu", "threads": 2})
     return place
 
 

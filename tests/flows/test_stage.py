@@ -194,7 +194,7 @@ def run(context):
     )
     assert project.run("flows", "base").returncode == 0
     found = json.loads((project.root / "data/metrics/base.json").read_text())
-    assert found == {"hash": "0", "threads": str(read_params(ROOT / "params.yaml").threads)}
+    assert found == {"hash": "0", "threads": "2"}
 
 
 def test_an_experiment_in_a_copy_reports_to_the_original(project: Repository) -> None:

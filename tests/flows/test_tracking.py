@@ -111,7 +111,10 @@ def test_a_call_is_a_trace_of_its_run(made: Callable[[str], declared.Declared], 
 
 def test_runs_are_linked_by_data_and_by_models(made: Callable[[str], declared.Declared], store: str) -> None:
     base = made("base")
-    parent = tracking.StageRun(base, PARAMS, {})
+    for out in ("data/base", "data/marooned/sft"):  # an out with weights is a model
+        (base.root / out).mkdir(parents=True, exist_ok=True)
+        (base.root / out / "adapter_model.safetensors").write_bytes(b"")
+    parent = tracking.StageRun(made("base"), PARAMS, {})
     parent.succeed({}, {})
     write_json(base.root / "data/runs/base.json", {"model_id": parent.model_id})
 
@@ -126,6 +129,15 @@ def test_runs_are_linked_by_data_and_by_models(made: Callable[[str], declared.De
     assert [one.model_id for one in found.outputs.model_outputs] == [child.model_id]
     model = client.get_logged_model(str(child.model_id))
     assert (model.name, model.model_type, model.source_run_id) == ("sft-marooned", "sft", child.run_id)
+
+
+def test_an_out_without_weights_is_no_model(made: Callable[[str], declared.Declared], store: str) -> None:
+    run = tracking.StageRun(made("base"), PARAMS, {})
+    run.succeed({}, {})
+    assert run.model_id is None
+    assert not MlflowClient(store).search_logged_models(
+        [MlflowClient(store).get_run(str(run.run_id)).info.experiment_id]
+    )
 
 
 def test_an_evaluation_can_be_watched(

@@ -1,0 +1,77 @@
+"""What makes a stage of the shipped pipeline stale, asked of DVC itself in a clone whose outs are made up."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from dvc.repo import Repo
+
+from tests.miniature import edited, every, looked_at, make_clone, run
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The pipeline as it is after a build, with other bytes in its outs."""
+    root = tmp_path_factory.mktemp("clone")
+    make_clone(root)
+    for stage in Repo(str(root)).index.stages:
+        for out in stage.outs:
+            place = root / out.def_path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            if place.suffix:
+                place.write_text("[]\n", encoding="utf-8")
+            else:
+                place.mkdir()
+                (place / "out.txt").write_text(out.def_path, encoding="utf-8")
+    run(root, "dvc", "commit", "--force")
+    return root
+
+
+def stale(root: Path) -> set[str]:
+    """The stages that DVC would look at again."""
+    return set(json.loads(run(root, "dvc", "status", "--json").splitlines()[-1]))
+
+
+@contextmanager
+def lines_added(root: Path, paths: Sequence[Path]) -> Iterator[None]:
+    """While this lasts, each of the files has a line more."""
+    before = {path: (root / path).read_bytes() for path in paths}
+    try:
+        for path, content in before.items():
+            (root / path).write_bytes(content + b"\n# another line\n")
+        yield
+    finally:
+        for path, content in before.items():
+            (root / path).write_bytes(content)
+
+
+def test_what_people_look_at_makes_no_stage_stale(clone: Path) -> None:
+    changed = sorted(looked_at(clone))
+    assert len(changed) > 20
+    with lines_added(clone, changed):
+        assert stale(clone) == set()
+    # Where a stage does depend on a file, it is stale.
+    with lines_added(clone, [Path("castaway/metrics/ranking.py")]):
+        assert stale(clone) == set(every("reward_model"))
+
+
+def test_the_code_of_a_task_makes_the_stages_of_its_runs_stale(clone: Path) -> None:
+    with lines_added(clone, [Path("castaway/envs/strictbot/answers.py")]):
+        found = stale(clone)
+    made_by_the_task = {f"{stage}@strictbot" for stage in ("dataset", "reward_model", "ppo", "evaluate")}
+    # The base model of the games depends on the folder of all games; what it makes of it has the same bytes.
+    assert found == {"base@answers", "base@games", *made_by_the_task}
+
+
+def test_what_one_run_sets_differently_makes_its_own_stages_stale(clone: Path) -> None:
+    before = (clone / "params.yaml").read_bytes()
+    with edited(clone / "params.yaml") as params:
+        params["tasks"]["marooned"]["dataset"] = {"carelessness": 0.3}
+        params["tasks"]["openspiel"]["sft"] = {"lora": {"rank": 8, "alpha": 16}}
+    assert stale(clone) == {"dataset@marooned", "evaluate@marooned", "sft@openspiel"}
+    (clone / "params.yaml").write_bytes(before)
+    assert stale(clone) == set()
