@@ -1,4 +1,4 @@
-"""The policies of a run, in the order in which the pipeline makes them."""
+"""The policies of a run, in the order in which they come about."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ POLICIES: dict[str, tuple[str, ...]] = {
     "ppo": ("sft", "ppo"),
     "final": ("sft", "correction_sft"),
 }
-"""For each policy, the stages whose adapters are merged into the base model, in this order."""
+"""By name, the stages whose adapters the policy is the base model with."""
