@@ -107,7 +107,7 @@ def chat(
     seed: Annotated[int, typer.Option(help="Random seed for sampling.")] = 1,
     root: Annotated[Path, typer.Option(help="The repository with the run's models.")] = Path(),
 ) -> None:
-    """Chat with a trained model, one line per turn: /new starts over, /quit ends."""
+    """Chat with a trained model, a line a turn: /new starts over, /quit ends. STRICTBOT takes each line by itself."""
     from castaway.tasks.registry import read_params
     from castaway.tools.view import view_of
 
@@ -115,7 +115,7 @@ def chat(
         raise CastawayError("name a model's folder or a --run; --score needs a --run")
     runs = read_params(root / "params.yaml").tasks if run else {}
     views = {name: view_of(one.task) for name, one in runs.items()}
-    with_chat = {name: view for name, view in views.items() if view.chat_messages("hello") is not None}
+    with_chat = {name: view for name, view in views.items() if view.chats}
     if run and run not in with_chat:
         raise CastawayError(f"--run is {run!r}, expected a run whose task has a chat: {', '.join(with_chat) or 'none'}")
 
@@ -128,9 +128,8 @@ def chat(
 
     seed_everything(seed, threads=1)
     view = with_chat.get(run)
-    conversation = load_chat(
-        folder, lambda line: (view and view.chat_messages(line)) or plain(line), temperature, max_new_tokens
-    )
+    conversation = load_chat(folder, view.chat_messages if view else plain, temperature, max_new_tokens)
+    conversation.one_turn = bool(view and view.one_turn)
     scorer = load_scorer(root, run, conversation.tokenizer) if score else None
     converse(conversation, scorer, view.chat_remark if view and score else None)
 
@@ -234,7 +233,7 @@ def show(text: str, name: str, path: Path | None) -> None:
         path.write_text(replace_between(before, name, text), encoding="utf-8")
     except (OSError, UnicodeDecodeError, CastawayError) as error:
         raise CastawayError(f"{path} cannot be written to: {error}") from None
-    typer.echo(f"{path}: the {name} are up to date")
+    typer.echo(f"{path}: the part {name!r} is up to date")
 
 
 if __name__ == "__main__":

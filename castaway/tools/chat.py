@@ -41,6 +41,8 @@ class Chat:
     temperature: float
     """0 always takes the most likely token."""
     max_new_tokens: int
+    one_turn: bool = False
+    """Whether each line starts a new conversation."""
     history: list[Message] = field(default_factory=list)
 
     def answer(self, line: str) -> Iterator[str]:
@@ -140,8 +142,9 @@ def plain(line: str) -> tuple[Message, ...]:
 def converse(chat: Chat, scorer: Scorer | None, remark: Remark | None) -> None:
     """Read lines and print the replies while they are generated, until the input ends."""
     for line in _lines():
-        if line == "/new":
+        if line == "/new" or chat.one_turn:
             chat.history.clear()
+        if line == "/new":
             continue
         try:
             for piece in chat.answer(line):

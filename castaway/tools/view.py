@@ -25,16 +25,24 @@ Chart = tuple[Mapping[str, Any], str]
 class TaskView:
     """How a task is shown to people; the methods here are the defaults."""
 
+    chats: bool = False
+    """Whether one can talk to a model of this task."""
+    one_turn: bool = False
+    """Whether each line of a chat is an episode of its own, as where an episode is one question."""
+
     def __init__(self, task: str) -> None:
         """Make the view of the task of that name."""
         self.task = task
 
-    def chat_messages(self, line: str) -> tuple[Message, ...] | None:
-        """The prompt for a line that a person typed. By default None: the task has no chat.
+    def chat_messages(self, line: str) -> tuple[Message, ...]:
+        """The prompt for a typed line; used if `chats`.
 
-        Example: `return ({"role": "user", "content": f"question: {line}"},)`.
+        Example: `return ({"role": "user", "content": f"question: {line}"},)`. By default the line as it is.
+
+        Raises:
+            CastawayError: no prompt can be made of it.
         """
-        return None
+        return ({"role": "user", "content": line},)
 
     def chat_remark(self, messages: Sequence[Message], answer: str) -> str:
         """A remark shown beside the reward model's score of an answer, for example `"level 2"`; by default empty."""
