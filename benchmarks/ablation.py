@@ -66,7 +66,7 @@ def settings(task: str, variant: str, episodes: int) -> dict[str, float | bool]:
     evaluation = {"episodes": episodes, "further_episodes": FURTHER_EPISODES, "best_of": 1}
 
     def path(section: str, key: str) -> str:
-        return f"tasks.{task}.{section}.{key}" if key in own.get(section, {}) else f"{section}.{key}"
+        return f"tasks.{task}.{section}.{key}" if key.partition(".")[0] in own.get(section, {}) else f"{section}.{key}"
 
     changed = {path("ppo", key): value for key, value in VARIANTS[task][variant].items()}
     return {**changed, **{path("evaluate", key): value for key, value in evaluation.items()}}

@@ -137,8 +137,11 @@ def test_a_stage_that_takes_too_long_is_stopped_with_all_its_children(ship: Repo
     assert build(ship, "sail") == {"sail": "Ran"}
 
 
-TWO_CORES = "import os, sys; os.cpu_count = lambda: 2; from flows.__main__ import main; sys.exit(main(['pipeline']))"
-"""The driver, on a host with as many cores."""
+DRIVER = "from flows.__main__ import main; sys.exit(main(['pipeline']))"
+FOR_TWO_STAGES = f"import os, sys; os.cpu_count = lambda: 4; {DRIVER}"
+    "import os, sys; os.cpu_count = lambda: 4; from flows.__main__ import main; sys.exit(main(['pipeline']))"
+)
+"""The driver, on a host with cores for two stages of two threads."""
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -146,7 +149,7 @@ def test_stopping_the_driver_stops_the_stages(ship: Repository, number: signal.S
     another = WAIT.replace("stages:\n", "").replace("wait:", "watch:").replace("data/wait", "data/watch")
     ship.write("dvc.yaml", WAIT + another)
     ship.write("wait.py", WAITING.replace('"w"', '"a"').replace('{child.pid}"', '{child.pid} "'))
-    driver = subprocess.Popen([sys.executable, "-c", TWO_CORES], cwd=ship.root, env=ship.environment())
+    driver = subprocess.Popen([sys.executable, "-c", FOR_TWO_STAGES], cwd=ship.root, env=ship.environment())
     patience = threading.Event()
     both = [log_path(ship.root, name) for name in ("wait", "watch")]
     for _ in range(600):

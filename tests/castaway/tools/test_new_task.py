@@ -53,14 +53,14 @@ def test_what_a_task_lacks_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         "no installed package offers the task 'atlantis' (entry points of castaway.tasks); "
         f"there are {', '.join(registry.task_names())}"
     ]
-    folder = tmp_path / "castaway-lights"
-    write_package("lights", folder)
+    folder = tmp_path / "castaway-lanterns"
+    write_package("lanterns", folder)
     monkeypatch.syspath_prepend(str(folder))
-    from castaway_lights.task import Lights  # type: ignore[import-not-found]
+    from castaway_lanterns.task import Lanterns  # type: ignore[import-not-found]
 
-    classes = {"lights": Lights}
+    classes = {"lanterns": Lanterns}
     monkeypatch.setattr("castaway.tools.check_task.task_class", lambda name: classes[name])
-    (found,) = findings("lights", ROOT)
-    assert found.startswith("params.yaml has no run of the task lights")
-    classes["lights"] = type("Nameless", (Lights,), {"name": "other"})
-    assert next(findings("lights", ROOT)).startswith("Nameless.name is 'other', expected the name of its entry point")
+    (found,) = findings("lanterns", ROOT)
+    assert found.startswith("params.yaml has no run of the task lanterns")
+    classes["lanterns"] = type("Nameless", (Lanterns,), {"name": "other"})
+    assert next(findings("lanterns", ROOT)).startswith("Nameless.name is 'other', expected the name of its entry point")
