@@ -139,8 +139,6 @@ def test_a_stage_that_takes_too_long_is_stopped_with_all_its_children(ship: Repo
 
 DRIVER = "from flows.__main__ import main; sys.exit(main(['pipeline']))"
 FOR_TWO_STAGES = f"import os, sys; os.cpu_count = lambda: 4; {DRIVER}"
-    "import os, sys; os.cpu_count = lambda: 4; from flows.__main__ import main; sys.exit(main(['pipeline']))"
-)
 """The driver, on a host with cores for two stages of two threads."""
 
 
