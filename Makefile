@@ -2,12 +2,14 @@
 # (docs/setup.md).
 #
 #   make repro [TARGETS="sft@marooned"]   set up, then build as dvc repro does, but independent stages in parallel
+#   make demo                             set up, then build a small run of all stages in scratch/demo: a first look
 #   make test                             set up, then ruff, mypy and every test that is not marked slow
 #   make test-all                         the same with every test
 #   make test-vllm                        set up, with vLLM in .venv-vllm, then the tests that need it
 #   make bench                            set up, then the benchmarks
 #   make bench-teacher                    set up, with vLLM, then the benchmark of a teacher's server
-#   make ui                               MLflow on http://127.0.0.1:5000
+#   make ui [ROOT=scratch/demo]           MLflow on http://127.0.0.1:5000
+#   make images                           set up, then draw the three images of the README from what was built
 #   make browser                          install Chromium, for the tests of replay pages (part of make test)
 #   make setup                            only install .venv, from setup/requirements.lock, with uv
 #   make setup-vllm                       also install .venv-vllm, vLLM for CPUs, from setup/vllm.lock
@@ -16,6 +18,7 @@
 PYTHON ?= python3
 PORT ?= 5000
 TARGETS ?=
+ROOT ?= .
 BIN := .venv/bin
 # The name of a stamp file contains a hash of these files. While they are unchanged, nothing is installed again.
 stamp = castaway-$(shell cat setup/install.py setup/torch.lock $(1) | git hash-object --stdin | cut -c1-12)
@@ -29,12 +32,15 @@ ENV := PATH="$(CURDIR)/$(BIN):$$PATH" DO_NOT_TRACK=1 MLFLOW_DISABLE_TELEMETRY=tr
 # The last release of TRL with PPO, for `make bench`. Only the process that measures it has this folder on its path.
 PEER := .bench/trl-1.12.0
 
-.PHONY: repro test test-all test-vllm check bench bench-teacher ui setup setup-vllm lock browser
+.PHONY: repro demo images test test-all test-vllm check bench bench-teacher ui setup setup-vllm lock browser
 
 # The driver runs as many stages in parallel as the cores and `threads` allow; DVC decides whether a stage must run.
 # `dvc repro` alone builds the same, one stage after another. The output of each stage is in scratch/logs.
 repro: setup
 	@$(ENV) python -m flows pipeline $(TARGETS)
+
+demo: setup
+	@$(ENV) python -m flows demo
 
 PYTEST := pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder --durations 20
 
@@ -59,7 +65,11 @@ bench-teacher: setup setup-vllm
 	@$(ENV) python -m benchmarks.teacher
 
 ui: setup
-	@$(ENV) mlflow ui --backend-store-uri "sqlite:///$(CURDIR)/mlflow.db" --host 127.0.0.1 --port $(PORT) --workers 1
+	@$(ENV) mlflow ui --backend-store-uri "sqlite:///$$(cd '$(ROOT)' && pwd)/mlflow.db" --host 127.0.0.1 \
+		--port $(PORT) --workers 1
+
+images: setup browser
+	@$(ENV) castaway images
 
 # Without a browser, the tests that need one fail and say so.
 browser:

@@ -2,6 +2,7 @@
 
 python -m flows STAGE[@RUN]                  run one stage, as dvc.yaml does
 python -m flows pipeline [TARGET...]         run all stages that are out of date, independent ones in parallel
+python -m flows demo [--profile FILE]        build a small run of all stages in scratch/demo, and show its results
 python -m flows setup                        create the GPU slots on the Prefect server
 python -m flows lineage RUN[/STAGE]          show which MLflow runs made an artifact, back to the base model
 python -m flows lineage sync                 tag MLflow runs with the hashes of their outputs
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from castaway.errors import CastawayError
 
@@ -37,12 +39,13 @@ def parser() -> argparse.ArgumentParser:
     """The command-line parser. A first argument that is no command is taken as the name of a stage."""
     usage = (__doc__ or "").partition("\n")
     top = argparse.ArgumentParser("python -m flows", description=usage[0], epilog=usage[2], formatter_class=_Plain)
-    top.add_argument("command", metavar="STAGE[@RUN] | pipeline | setup | lineage | closure")
+    top.add_argument("command", metavar="STAGE[@RUN] | pipeline | demo | setup | lineage | closure")
     top.add_argument("targets", nargs="*", metavar="TARGET", help="stages to build, or the artifact to trace")
     top.add_argument("--force", action="store_true", help="pipeline: run every stage, even if nothing changed")
     top.add_argument(
         "--teacher", metavar="WEIGHTS", help="pipeline: folder or Hugging Face model to serve as the teacher"
     )
+    top.add_argument("--profile", type=Path, metavar="FILE", help="demo: parameters instead of profiles/demo.yaml")
     top.add_argument("--write", action="store_true", help="closure: write the code dependencies into dvc.yaml")
     return top
 
@@ -68,6 +71,14 @@ def run_pipeline(options: argparse.Namespace) -> int:
     return run(options.targets, force=options.force, teacher=options.teacher)
 
 
+def run_demo(options: argparse.Namespace) -> int:
+    """`python -m flows demo [--profile FILE]`."""
+    from flows.demo import main as run
+    from flows.environment import find_root
+
+    return run(find_root(), options.profile)
+
+
 def run_setup(options: argparse.Namespace) -> int:
     """`python -m flows setup`."""
     from flows.slots import main as run
@@ -90,7 +101,13 @@ def run_closure(options: argparse.Namespace) -> int:
     return run(find_root(), write=options.write)
 
 
-COMMANDS = {"pipeline": run_pipeline, "setup": run_setup, "lineage": run_lineage, "closure": run_closure}
+COMMANDS = {
+    "pipeline": run_pipeline,
+    "demo": run_demo,
+    "setup": run_setup,
+    "lineage": run_lineage,
+    "closure": run_closure,
+}
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

@@ -63,9 +63,11 @@ def last_text(log: Path) -> str:
 class Display:
     """Shows the running stages, and prints a line for each that has ended, while its context is entered."""
 
-    def __init__(self, root: Path) -> None:
-        """Prepare the display; `with` starts it."""
+    def __init__(self, root: Path, total: int = 0) -> None:
+        """Prepare the display; `with` starts it. With a `total`, the stages that have ended are counted."""
         self._root = root
+        self._total = total
+        self._ended = 0
         self._running: dict[str, float] = {}
         """Start time of each running stage. Replaced and never changed in place, because another thread reads it."""
         self._console = Console()
@@ -99,12 +101,14 @@ class Display:
         """Show that a stage has ended, or was skipped."""
         address = outcome.step.address
         self._running = {name: began for name, began in self._running.items() if name != address}
+        self._ended += 1
+        count = f"{self._ended}/{self._total}  " if self._total else ""
         if self._live:
             self._live.refresh()
         if outcome.state == "Skipped":
-            print(f"{address}  Skipped  {outcome.message}", flush=True)
+            print(f"{count}{address}  Skipped  {outcome.message}", flush=True)
             return
-        print(f"{address}  {outcome.state}  {outcome.seconds:.1f} s", flush=True)
+        print(f"{count}{address}  {outcome.state}  {outcome.seconds:.1f} s", flush=True)
         if outcome.state == "Failed":
             log = log_path(self._root, address)
             quoted = "".join(f"    {line}\n" for line in last_lines(log, QUOTED_LINES))

@@ -161,6 +161,19 @@ def replay(
 
 
 @app.command()
+def images(
+    to: Annotated[Path | None, typer.Option(help="The folder to write to, instead of docs/images.")] = None,
+    root: Annotated[Path, typer.Option(help="The repository.")] = Path(),
+) -> None:
+    """Draw the pictures of the README: the stages, what PPO learned, and the page of an episode."""
+    from castaway.tasks.registry import read_params
+    from castaway.tools.images import draw_images
+
+    for path in draw_images(root, read_params(root / "params.yaml"), to or root / "docs" / "images"):
+        typer.echo(str(path))
+
+
+@app.command()
 def balance(
     scenario: Annotated[str, typer.Option(help="A scenario of MAROONED.")] = "skiff",
     episodes: Annotated[int, typer.Option(min=1, help="Number of games of each match.")] = 500,

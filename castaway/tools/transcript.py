@@ -31,6 +31,7 @@ def _round(moment: Row, following: Row) -> Iterator[str]:
     said = moment["said"]
     done = following.get("actions", {})
     for agent in [*said, *(agent for agent in done if agent not in said)]:
+        yield from _question(moment, agent)
         if agent in said:
             yield from _reply(agent, role_of(moment, agent), said[agent])
         else:
@@ -46,6 +47,13 @@ def role_of(moment: Row, agent: str) -> str:
     """The agent's role in parentheses; empty if the moment does not contain it."""
     role = moment.get("sailors", {}).get(agent, {}).get("role", "")
     return f" ({role})" if role else ""
+
+
+def _question(moment: Row, agent: str) -> Iterator[str]:
+    """Lines with the question that the agent answers and what is known about it, if the moment contains one."""
+    if question := moment.get("questions", {}).get(agent):
+        yield f"  {agent} is asked: {clean(question['asked'])} ? ({clean(question['kind'])})"
+        yield f"      known: {clean(question['fact'])}"
 
 
 def _reply(agent: str, role: str, said: Row) -> Iterator[str]:

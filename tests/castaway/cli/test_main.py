@@ -52,7 +52,19 @@ def built(tmp_path: Path) -> Path:
 def test_help_names_every_command() -> None:
     result = castaway("--help")
     assert result.returncode == 0 and result.stderr == ""
-    for command in ("params", "results", "chat", "episode", "task", "replay", "balance", "openenv", "play", "rules"):
+    for command in (
+        "params",
+        "results",
+        "chat",
+        "episode",
+        "task",
+        "replay",
+        "images",
+        "balance",
+        "openenv",
+        "play",
+        "rules",
+    ):
         assert f"\n  {command} " in result.stdout
     assert castaway().stdout == result.stdout
 

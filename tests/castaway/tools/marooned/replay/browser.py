@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
+from castaway.errors import CastawayError
+from castaway.tools.images.screenshot import FLAGS, chromium_path
 
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """A headless browser of this machine."""
-    path = next(filter(None, map(shutil.which, NAMES)), None)
-    if path is None:
-        pytest.fail(
-            f"none of {', '.join(NAMES)} is installed, and the replays have to be looked at in a browser; "
-            "run `make browser` as root, or install Chromium",
-            pytrace=False,
-        )
+    try:
+        path = chromium_path()
+    except CastawayError as error:
+        pytest.fail(f"{error}: the replays have to be looked at in a browser", pytrace=False)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, headless=True, args=list(FLAGS))
         yield browser
