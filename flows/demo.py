@@ -182,7 +182,7 @@ def table_of(evaluate: Figures) -> str:
 def what_next(place: Path, params: Params) -> str:
     """Commands to type next."""
     folder = shown(place)
-    talkative = [run for run, one in params.tasks.items() if view_of(one.task).chat_messages("hello") is not None]
+    talkative = [run for run, one in params.tasks.items() if view_of(one.task).chats]
     lines = [
         (". .venv/bin/activate", "so that the shell finds castaway and dvc"),
         *((f"castaway chat --run {run} --root {folder}", "talk to this small model; /quit ends") for run in talkative),
