@@ -80,16 +80,18 @@ PARSED = {
     "dvc repro merge@openspiel": "forty minutes",
     "dvc repro sft@marooned": "minutes; tests/test_whole_pipeline.py",
     "dvc status": "DVC's own; tests/test_whole_pipeline.py",
-    "make demo": "minutes",
+    "make demo": "minutes; tests/flows/test_demo.py",
     "make lock": "needs the network",
     "make lock UPGRADE=1": "needs the network",
-    "make images": "needs a build and a browser",
+    "make images": "needs a build and a browser; tests/castaway/tools/test_images.py",
     "make repro": "forty minutes; tests/test_whole_pipeline.py",
     "make repro TARGETS=sft@marooned": "minutes",
     "make setup": "downloads",
     "make setup UV_TORCH_BACKEND=cpu": "downloads",
     "make setup-vllm": "downloads",
     "make test": "this",
+    "make test-all": "half an hour; this",
+    "make test-vllm": "downloads vLLM; tests/vllm",
     "make ui": "a server",
     "python -m benchmarks.ablation 1 2 3 --task openspiel": "hours",
     "python -m benchmarks.players": "minutes",
@@ -117,6 +119,7 @@ BY_HAND = {
     "pip install FOLDER",
     "prefect server start",
     "python3 -m venv .venv",
+    "RECORD_HASHES=1 pytest tests/test_whole_pipeline.py",
 }
 """Other people's programs: typed by hand, not checked here."""
 
