@@ -58,7 +58,7 @@ def judge() -> Iterator[Judge]:
 def root(tmp_path: Path, judge: Judge) -> Path:
     """The pipeline in miniature, built up to PPO, which is to ask the model about every move."""
     make_clone(tmp_path)
-    teacher = {"kind": "openai", "url": judge.url, "model": "good", "cascade": "false", "on_outage": "pause"}
+    teacher = {"kind": "openai", "url": judge.url, "model": "good", "cascade": False, "on_outage": "pause"}
     seconds = {"attempt_seconds": 5.0, "deadline_seconds": 5.0, "patience_seconds": 1.0}
     set_params(tmp_path, {f"teacher.{key}": value for key, value in {**teacher, **seconds}.items()})
     set_params(

@@ -32,7 +32,7 @@ def run(context):
 
 @dataclass(frozen=True)
 class Repository:
-    """A DVC repository of its own, with the shipped params.yaml, seed 1 and 2 threads."""
+    """A DVC repository of its own, with the shipped params.yaml, seed 1 and one thread."""
 
     root: Path
 
@@ -113,7 +113,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (place / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, place / name)
     # What tests change from, whatever is shipped.
-    set_params(place, {"seed": 1, "device": "cpu", "threads": 2})
+    set_params(place, {"seed": 1, "device": "cpu", "threads": 1})
     return place
 
 

@@ -192,6 +192,7 @@ def run(context):
     return {"hash": os.environ["PYTHONHASHSEED"], "threads": os.environ["OMP_NUM_THREADS"]}
 """,
     )
+    project.change("params.yaml", "threads: 1", "threads: 2")
     assert project.run("flows", "base").returncode == 0
     found = json.loads((project.root / "data/metrics/base.json").read_text())
     assert found == {"hash": "0", "threads": "2"}
