@@ -13,7 +13,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from tests.castaway.teacher.test_cli import teacher
+from tests.castaway.cli.test_teacher import teacher
 
 from castaway.teacher.key import KEY_VARIABLE
 from tests.castaway.rl.small import ROOT
