@@ -173,6 +173,10 @@ def table_of(evaluate: Figures) -> str:
         [policy, share(found, "success_rate"), percent(found["invalid_rate"]), str(found["episodes"])]
         for policy, found in ((policy, figure(evaluate, policy)) for policy in POLICIES)
     ]
+    # A task's success need not be everything: STRICTBOT's is an answer as strict as the question deserves.
+    if all("factual_accuracy" in evaluate[policy] for policy in POLICIES):
+        header.append("correct facts")
+        rows = [[*row, percent(evaluate[row[0]]["factual_accuracy"])] for row in rows]
     sft, ppo = evaluate["sft"], evaluate["ppo"]
     change = f"{percent(sft['success_rate'])} after SFT, {percent(ppo['success_rate'])} after PPO"
     verdict = "the intervals do not overlap" if intervals_apart(sft, ppo) else "the intervals overlap: perhaps chance"

@@ -1,4 +1,4 @@
-"""`make demo`: a small run through all stages in a copy; a second call builds nothing and changes nothing."""
+"""`make demo`: the small run is built in a copy, shown, and built once; the repository stays as it was."""
 
 from __future__ import annotations
 
@@ -8,27 +8,122 @@ from pathlib import Path
 
 import pytest
 
-from tests.miniature import copy_tree, environment, run
+from castaway.errors import CastawayError
+from castaway.tasks.registry import read_params
+from flows.demo import PROFILE, copy_files, main, table_of, what_next
+from tests.castaway.figures import policy
+from tests.miniature import STAGES, copy_tree, environment, run, set_params
 
-pytestmark = pytest.mark.slow
-STAGES = ("base@answers", *(f"{stage}@strictbot" for stage in ("dataset", "sft", "reward_model", "ppo")))
+ROOT = Path(__file__).parents[2]
+ADDRESSES = sorted(["base@answers", *(f"{stage}@strictbot" for stage in STAGES)])
+SMALLER: dict[str, object] = {
+    "bases.answers.text.strictbot.episodes": 3,
+    "dataset.episodes": 3,
+    "dataset.demonstrations": 48,
+    "dataset.pairs": 64,
+    "dataset.held_out_pairs": 32,
+    "ppo.steps": 2,
+    "ppo.episodes_per_step": 4,
+    "evaluate.episodes": 8,
+}
 
 
-def demo(root: Path) -> str:
-    """What the demo prints."""
-    command = ["python", "-m", "flows", "demo"]
-    done = subprocess.run(command, cwd=root, env=environment(), capture_output=True, text=True, timeout=1800)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    return done.stdout
-
-
-def test_a_newcomer_sees_all_stages_and_figures(tmp_path: Path) -> None:
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """The repository, committed, with things that were built and that the demo must not touch."""
     copy_tree(tmp_path)
-    for command in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "A clone")):
-        run(tmp_path, "git", *command)
-    first = demo(tmp_path)
-    assert all(stage in first for stage in STAGES)
-    assert len(re.findall(r"\| (?:base|sft|ppo|final) .*\d+\.\d % \(\d", first)) == 4
-    assert "REASONING:" in first and "What to type next:" in first and "make repro" in first
-    assert "nothing was built" in demo(tmp_path)
-    assert run(tmp_path, "git", "status", "--porcelain") == ""
+    (tmp_path / "dvc.lock").write_text("the user's\n")
+    (tmp_path / "data/strictbot").mkdir(parents=True)
+    (tmp_path / "data/strictbot/model").write_text("the user's\n")
+    run(tmp_path, "git", "init", "-q")
+    run(tmp_path, "git", "add", "-A", "-f")
+    run(tmp_path, "git", "commit", "-qm", "Everything")
+    return tmp_path
+
+
+def ended(output: str, state: str) -> list[str]:
+    """The stages that ended in this state."""
+    found = re.findall(rf"^(\d)/8  (\S+)  {state}  [\d.]+ s$", output, re.MULTILINE)
+    assert [number for number, _ in found] == sorted({number for number, _ in found})
+    return sorted(address for _, address in found)
+
+
+@pytest.mark.slow
+def test_it_is_built_once_and_shown(clone: Path) -> None:
+    smaller = clone / "smaller"
+    smaller.mkdir()
+    profile = smaller / "params.yaml"
+    profile.write_bytes((ROOT / PROFILE).read_bytes())
+    set_params(smaller, SMALLER)
+    demo = ["python", "-m", "flows", "demo", "--profile", "smaller/params.yaml"]
+    before = {path: path.read_bytes() for path in clone.rglob("*") if path.is_file() and ".git" not in path.parts}
+
+    output = run(clone, *demo)
+    assert ended(output, "Ran") == ADDRESSES
+    assert len(re.findall(r"^\| (?:base|sft|ppo|final) +\| +[\d.]+ % \([\d.]+ to [\d.]+\) ", output, re.MULTILINE)) == 4
+    assert re.search(r"^  tutor_\d+ is asked: .+\n      known: .+\n  tutor_\d+: ", output, re.MULTILINE)
+    assert re.search(r"^Built in \d+ seconds\.$", output, re.MULTILINE)
+    assert "castaway chat --run strictbot --root scratch/demo " in output
+    assert (clone / "scratch/demo/mlflow.db").is_file()
+
+    output = run(clone, *demo)
+    assert ended(output, "Cached") == ADDRESSES and ended(output, "Ran") == []
+    assert "Everything is up to date, nothing was built." in output
+
+    # A stage that fails is named with its log.
+    set_params(smaller, {"merge.tolerance": 1e-30})
+    done = subprocess.run(demo, cwd=clone, env=environment(), capture_output=True, text=True)
+    assert done.returncode == 2 and ended(done.stdout, "Failed") == ["merge@strictbot"]
+    assert sorted([*ended(done.stdout, "Cached"), "merge@strictbot"]) == ADDRESSES
+    assert re.match(r"error: in scratch/demo, merge@strictbot failed .*scratch/logs/merge@strictbot.log", done.stderr)
+
+    after = {path: path.read_bytes() for path in before if path != profile}
+    assert after == {path: content for path, content in before.items() if path != profile}
+    new = [path for path in clone.rglob("*") if path.is_file() and path not in before]
+    assert {path.relative_to(clone).parts[0] for path in new if "__pycache__" not in path.parts} <= {"scratch", ".git"}
+
+
+def test_the_profile_is_complete_and_has_one_run() -> None:
+    params = read_params(ROOT / PROFILE)
+    assert list(params.tasks) == ["strictbot"] and list(params.bases) == ["answers"] and params.threads == 1
+
+
+def test_the_copy_follows_the_repository(clone: Path) -> None:
+    place = clone / "scratch/demo"
+    copy_files(clone, place)
+    assert (place / "params.yaml").read_bytes() == (clone / "params.yaml").read_bytes()
+    assert not (place / "dvc.lock").exists() and not (place / "data").exists()
+    (place / "data").mkdir()
+    (place / "data/built").write_text("stays")
+    (clone / "stages/sft.py").unlink()
+    (clone / "stages/new.py").write_text("x = 1\n")
+    (clone / "stages/base.py").write_text("changed\n")
+    copy_files(clone, place)
+    assert not (place / "stages/sft.py").exists() and (place / "stages/new.py").exists()
+    assert (place / "stages/base.py").read_text() == "changed\n" and (place / "data/built").exists()
+
+
+def test_what_is_missing_is_told_in_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(CastawayError, match=r"no\.yaml does not exist; name a complete file of parameters, such as"):
+        main(tmp_path, tmp_path / "no.yaml")
+    (tmp_path / "params.yaml").write_text("")
+    with pytest.raises(CastawayError, match=r"git cannot list the files in .*; use a git clone"):
+        main(tmp_path, tmp_path / "params.yaml")
+    with pytest.raises(CastawayError, match="sft is missing"):
+        table_of({"base": policy(0.5)})
+
+
+def test_the_table_says_whether_the_difference_may_be_chance() -> None:
+    figures = {"base": policy(0.1), "sft": policy(0.3), "ppo": policy(0.5), "final": policy(0.5)}
+    told = table_of(figures)
+    assert told.endswith("30.0 % after SFT, 50.0 % after PPO: the intervals do not overlap.")
+    assert "correct facts" not in told
+    assert "perhaps chance" in table_of({**figures, "ppo": policy(0.35)})
+    with_facts = {name: {**one, "factual_accuracy": 0.25} for name, one in figures.items()}
+    assert table_of(with_facts).count(" 25.0 % |") == 4
+
+
+def test_only_a_run_that_one_can_talk_to_has_a_chat() -> None:
+    params = read_params(ROOT / "params.yaml")
+    told = what_next(Path.cwd() / "scratch/demo", params)
+    assert re.findall(r"castaway chat --run (\w+)", told) == ["strictbot"]
