@@ -13,9 +13,9 @@ from pathlib import Path
 
 import httpx
 import pytest
-from tests.castaway.cli.test_teacher import teacher
 
 from castaway.teacher.key import KEY_VARIABLE
+from tests.castaway.cli.test_teacher import teacher
 from tests.castaway.rl.small import ROOT
 from tests.castaway.serving.test_server import group_of
 
