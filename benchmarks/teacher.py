@@ -59,6 +59,8 @@ STEPS = 2
 THREADS = 1
 """Threads of torch. The other core is for the client and the servers, as on a host with a GPU."""
 
+RUBRIC = task_of(read_params(HERE.parent / "params.yaml"), "marooned").rubric()
+
 
 def main() -> None:
     params = read_params(HERE.parent / "params.yaml").for_run("marooned")
@@ -107,7 +109,7 @@ def asked(environment: TextEnvironment, endpoint: Endpoint, level: int, first: i
         first: number of the first question, of `QUESTIONS` in a row.
     """
     attempts = distinct_attempts(environment, first + QUESTIONS)[first:]
-    messages = [question("marooned", environment.rules, attempt) for attempt in attempts]
+    messages = [question(RUBRIC, environment.rules, attempt) for attempt in attempts]
     began = perf_counter()
     tries = asyncio.run(_twice(replace(endpoint, concurrency=level), messages))
     return tries / (perf_counter() - began)
@@ -138,7 +140,7 @@ def _row(rate: float, most: float) -> list[str]:
 def judged(environment: TextEnvironment, endpoint: Endpoint, first: int) -> float:
     """Completions per second while a served teacher judges `QUESTIONS` new situations, from number `first` on."""
     attempts = distinct_attempts(environment, first + QUESTIONS)[first:]
-    teacher = ServedTeacher("marooned", environment.rules, replace(endpoint, concurrency=CONCURRENCY), Conduct())
+    teacher = ServedTeacher(RUBRIC, environment.rules, replace(endpoint, concurrency=CONCURRENCY), Conduct())
     try:
         began = perf_counter()
         teacher.judge(attempts)
@@ -150,7 +152,7 @@ def judged(environment: TextEnvironment, endpoint: Endpoint, first: int) -> floa
 @contextmanager
 def served(params: Params, environment: TextEnvironment) -> Iterator[Endpoint]:
     """Context in which vLLM serves an untrained model, with a tokenizer trained on the questions."""
-    asked = [question("marooned", environment.rules, attempt) for attempt in distinct_attempts(environment, 8)]
+    asked = [question(RUBRIC, environment.rules, attempt) for attempt in distinct_attempts(environment, 8)]
     tokenizer = train_tokenizer([message["content"] for messages in asked for message in messages], 1024)
     torch.manual_seed(0)
     model = new_model(params.base.model_copy(update=SIZE), tokenizer)

@@ -16,7 +16,7 @@ from castaway.serving.vllm import Serving, read_adapter
 from castaway.teacher.inspection import distinct_attempts
 from castaway.teacher.question import question
 from tests.castaway.rl.small import ROOT, small_base
-from tests.vllm.game import ENVIRONMENT, RULES
+from tests.vllm.game import ENVIRONMENT, RUBRIC, RULES
 
 CONTEXT = 4096
 """What an untrained model writes is long: a token a letter, and letters of four bytes."""
@@ -26,7 +26,7 @@ CONTEXT = 4096
 def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the model, with the adapter in a folder beside it. vLLM's attention wants heads of 32 on a CPU."""
     folder = tmp_path_factory.mktemp("teacher")
-    asked = [question("marooned", RULES, attempt) for attempt in distinct_attempts(ENVIRONMENT, 4)]
+    asked = [question(RUBRIC, RULES, attempt) for attempt in distinct_attempts(ENVIRONMENT, 4)]
     tokenizer = train_tokenizer([message["content"] for messages in asked for message in messages], 1024)
     torch.manual_seed(0)
     model = new_model(small_base().model_copy(update={"hidden_size": 64}), tokenizer)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from pathlib import Path
 
 from castaway.envs.marooned.environment import MaroonedEnvironment
+from castaway.tasks.registry import read_params, task_of
 from castaway.tasks.reply import Reply
 from castaway.teacher.base import Attempt
 from castaway.teacher.inspection import distinct_attempts
 
 ENVIRONMENT = MaroonedEnvironment("skiff", "compact")
+RUBRIC = task_of(read_params(Path(__file__).parents[2] / "params.yaml"), "marooned").rubric()
 RULES = ENVIRONMENT.rules
 
 
@@ -23,5 +25,5 @@ def legal(count: int) -> list[Attempt]:
     found = []
     for attempt in illegal(count):
         action = RULES.legal_actions(attempt.prompt.observation)[0]
-        found.append(replace(attempt, text=str(Reply("I may", action))))
+        found.append(Attempt.of(attempt.prompt, str(Reply("I may", action))))
     return found

@@ -25,7 +25,7 @@ from castaway.teacher.question import question
 from castaway.teacher.rules import RulesTeacher
 from castaway.teacher.served import Conduct, ServedTeacher
 from tests.castaway.serving.test_server import group_of
-from tests.vllm.game import RULES, illegal, legal
+from tests.vllm.game import RUBRIC, RULES, illegal, legal
 
 LONG = 3000
 """Tokens in which an untrained model comes to the end of the longest answer that the schema allows."""
@@ -33,7 +33,7 @@ LONG = 3000
 
 def teacher_of(server: Server, on_outage: str = "pause", deadline: float = 90.0, tokens: int = LONG) -> ServedTeacher:
     endpoint = Endpoint(server.url, "teacher", answer_tokens=tokens, deadline_seconds=deadline)
-    return ServedTeacher("marooned", RULES, endpoint, Conduct(on_outage=on_outage))  # type: ignore[arg-type]
+    return ServedTeacher(RUBRIC, RULES, endpoint, Conduct(on_outage=on_outage))  # type: ignore[arg-type]
 
 
 def answers(server: Server, model: str, attempts: Sequence[Attempt]) -> list[str]:
@@ -41,7 +41,7 @@ def answers(server: Server, model: str, attempts: Sequence[Attempt]) -> list[str
 
     async def ask() -> list[str]:
         client = ChatClient(Endpoint(server.url, model, answer_tokens=LONG))
-        questions = [question("marooned", RULES, attempt) for attempt in attempts]
+        questions = [question(RUBRIC, RULES, attempt) for attempt in attempts]
         try:
             return await asyncio.gather(*(client.complete(one, answer_schema()) for one in questions))
         finally:
@@ -56,7 +56,7 @@ def test_whatever_the_model_its_answers_fit_the_schema(server: Server) -> None:
 
 
 def test_without_the_schema_the_same_model_talks_nonsense(server: Server) -> None:
-    asked = {"model": "teacher", "messages": question("marooned", RULES, illegal(1)[0]), "max_tokens": 64}
+    asked = {"model": "teacher", "messages": question(RUBRIC, RULES, illegal(1)[0]), "max_tokens": 64}
     with httpx.Client(trust_env=False, timeout=60) as client:
         for ignored in ({}, {"guided_json": answer_schema()}):
             reply = client.post(f"{server.url}/chat/completions", json={**asked, **ignored, "temperature": 0.0})
