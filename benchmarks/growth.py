@@ -11,7 +11,7 @@ from benchmarks.timing import clocked
 from castaway.config.params import Params
 from castaway.metrics.markdown import table
 from castaway.models.policy import new_adapter
-from castaway.rl.actor_critic import ActorCritic, TurnBatch
+from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.sampling import SamplingRules, sample_replies
 from castaway.tasks.registry import task_of
 
@@ -50,7 +50,7 @@ def _by_length(params: Params, lengths: list[int]) -> str:
         turns = max(1, 8192 // length)
         prompts = [[random.randrange(8, len(tokenizer)) for _ in range(length)] for _ in range(turns)]
         sampling = clocked(lambda prompts=prompts: sample_replies(actor, prompts, rules, generator)).wall
-        batch = TurnBatch.of([(prompt, prompt[:REPLY]) for prompt in prompts])
+        batch = actor.batch([(prompt, prompt[:REPLY]) for prompt in prompts])
         training = clocked(lambda batch=batch: actor.score(batch, 1.0).logprobs.sum().backward()).wall
         tokens = turns * (length + REPLY)
         rows.append([str(length), str(turns), f"{tokens / sampling:,.0f}", f"{tokens / training:,.0f}"])

@@ -24,9 +24,10 @@ from peft import get_peft_model
 from benchmarks.shapes import PAD, Shape
 from castaway.config.params import Params
 from castaway.metrics.markdown import table
-from castaway.models.places import hidden_states_at
+from castaway.models.hidden_states import hidden_states_at
 from castaway.models.reward import RewardScorer, Scale
 from castaway.models.tiny import train_tokenizer
+from castaway.models.tokens import ChatTokenizer
 from castaway.rl.actor_critic import ActorCritic, Scores, TurnBatch
 from castaway.rl.ppo import PpoTrainer
 from castaway.rl.rollout import Generation
@@ -38,7 +39,7 @@ from castaway.teacher.base import Attempt, Verdict
 ROOT = Path(__file__).parents[1]
 PEER = ROOT / ".bench" / "trl-1.12.0"
 """Where `make bench` installs that release."""
-NO_STOP = -1
+NO_STOP: frozenset[int] = frozenset()
 """A stop token that is never sampled, so that all replies have the same length."""
 WARM_UP = 2
 """Number of batches before the measured ones."""
@@ -144,7 +145,7 @@ def our_trainer(params: Params, shape: Shape, batches: int, separate: bool = Fal
     scorer = TokenScorer(shape.scalar_model(1))
     return PpoTrainer(
         actor,
-        train_tokenizer(["nothing"], 300),
+        ChatTokenizer(train_tokenizer(["nothing"], 300)),
         lambda: OneTurn(prompts),
         AnythingGoes(),
         scorer,
@@ -214,7 +215,7 @@ class TokenPolicy:
         if isinstance(self._actor, WithCritic):
             pairs = [(row, sample.tokens) for row, sample in zip(rows, samples, strict=True)]
             with torch.inference_mode():
-                values = self._actor.critic_values(TurnBatch.of(pairs)).tolist()
+                values = self._actor.critic_values(self._actor.batch(pairs)).tolist()
         return [
             Generation(" ".join(map(str, sample.tokens)), row, sample.tokens, sample.logprobs, value)
             for row, sample, value in zip(rows, samples, values, strict=True)
@@ -225,7 +226,8 @@ class TokenScorer:
     """Our reward model for messages whose text is token numbers."""
 
     def __init__(self, model: Any) -> None:
-        self._scorer = RewardScorer(model, train_tokenizer(["nothing"], 300), Scale(0.0, 1.0))
+        tokenizer = ChatTokenizer(train_tokenizer(["nothing"], 300))
+        self._scorer = RewardScorer(model.model, model.score.weight.detach(), tokenizer, Scale(0.0, 1.0))
 
     def score(self, situations: Sequence[tuple[Sequence[Message], str]]) -> list[float]:
         texts = [f"{messages[0]['content']} {text}" for messages, text in situations]
@@ -246,7 +248,7 @@ class WithCritic(ActorCritic):
     def critic_values(self, batch: TurnBatch) -> torch.Tensor:
         """Values of shape (turns, reply tokens)."""
         critic: Any = self.value_head
-        hidden = hidden_states_at(critic.model, batch.before_reply, input_ids=batch.tokens)
+        hidden = hidden_states_at(critic.model, batch.rows.lines, batch.rows.columns, **batch.rows.inputs(critic))
         values: torch.Tensor = critic.score(hidden).squeeze(-1)
         return values
 

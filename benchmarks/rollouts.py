@@ -20,7 +20,7 @@ from benchmarks.timing import timed
 from castaway.config.params import Params
 from castaway.metrics.markdown import table
 from castaway.models.tiny import new_model, train_tokenizer
-from castaway.models.tokens import pad_left, prompt_tokens
+from castaway.models.tokens import ChatTokenizer, pad_left
 from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.continuing import ContinuingRollout
 from castaway.rl.rollout import Generation, Policy
@@ -29,7 +29,7 @@ from castaway.tasks.environment import Prompt
 from castaway.tasks.registry import task_of
 from castaway.teacher.rules import RulesTeacher
 
-NO_STOP = -1
+NO_STOP: frozenset[int] = frozenset()
 """A stop token that is never sampled, so that all replies have the same length."""
 
 
@@ -94,10 +94,11 @@ class Generate:
 
     def __init__(self, model: Any, tokenizer: Any, params: Params, batched: bool) -> None:
         self._model, self._tokenizer, self._batched = model, tokenizer, batched
+        self._chat = ChatTokenizer(tokenizer)
         self._length = params.ppo.max_new_tokens
 
     def __call__(self, prompts: Sequence[Prompt]) -> list[Generation]:
-        rows = [prompt_tokens(self._tokenizer, prompt.messages) for prompt in prompts]
+        rows = [self._chat.prompt(prompt.messages) for prompt in prompts]
         batches = [rows] if self._batched else [[row] for row in rows]
         return [answer for batch in batches for answer in self._draw(batch)]
 
@@ -122,7 +123,7 @@ class Grpo:
     """Samples as a `rollout_func` that requests one batch per round from its GRPOTrainer, without vLLM."""
 
     def __init__(self, model: Any, tokenizer: Any, params: Params) -> None:
-        self._tokenizer = tokenizer
+        self._tokenizer, self._chat = tokenizer, ChatTokenizer(tokenizer)
         with tempfile.TemporaryDirectory() as folder:
             settings = GRPOConfig(
                 output_dir=folder,
@@ -145,7 +146,7 @@ class Grpo:
             )
 
     def __call__(self, prompts: Sequence[Prompt]) -> list[Generation]:
-        rows = [prompt_tokens(self._tokenizer, prompt.messages) for prompt in prompts]
+        rows = [self._chat.prompt(prompt.messages) for prompt in prompts]
         replies, _ = self._trainer._generate_single_turn(rows, None, {}, 1)
         nothing = [0.0] * len(rows[0])
         return [
@@ -158,12 +159,12 @@ class Ours:
     """Samples with our sampler, including values and log-probabilities."""
 
     def __init__(self, model: Any, tokenizer: Any, params: Params) -> None:
-        self._actor, self._tokenizer = ActorCritic(model), tokenizer
+        self._actor, self._tokenizer, self._chat = ActorCritic(model), tokenizer, ChatTokenizer(tokenizer)
         self._rules = SamplingRules(1.0, params.ppo.max_new_tokens, NO_STOP, tokenizer.pad_token_id)
         self._generator = torch.Generator().manual_seed(params.seed)
 
     def __call__(self, prompts: Sequence[Prompt]) -> list[Generation]:
-        rows = [prompt_tokens(self._tokenizer, prompt.messages) for prompt in prompts]
+        rows = [self._chat.prompt(prompt.messages) for prompt in prompts]
         samples = sample_replies(self._actor, rows, self._rules, self._generator)
         return [
             Generation(self._tokenizer.decode(sample.tokens), row, sample.tokens, sample.logprobs, sample.values)

@@ -15,6 +15,7 @@ from castaway.config.params import Params
 from castaway.metrics.markdown import table
 from castaway.models.policy import new_adapter
 from castaway.models.reward import RewardScorer, Scale
+from castaway.models.tokens import ChatTokenizer
 from castaway.rl import policies
 from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.ppo import PpoTrainer
@@ -64,11 +65,13 @@ def trainer_of(params: Params, turns: int | None, teacher: Teacher | None = None
     model.generation_config.eos_token_id = tokenizer.eos_token_id
     config = model.config
     config.num_labels = 1
-    scorer = RewardScorer(LlamaForSequenceClassification(config), tokenizer, Scale(0.0, 1.0))
+    classifier = LlamaForSequenceClassification(config)
+    chat = ChatTokenizer(tokenizer)
+    scorer = RewardScorer(classifier.model, classifier.score.weight.detach(), chat, Scale(0.0, 1.0))
     settings = params.ppo.model_copy(update={"turns_per_step": turns, "sft_interval": 10**6})
     return PpoTrainer(
         ActorCritic(new_adapter(model, settings.lora)),
-        tokenizer,
+        chat,
         lambda: task_of(params, "marooned").make(),
         teacher or RulesTeacher(task_of(params, "marooned").make().rules),
         scorer,

@@ -20,7 +20,7 @@ from castaway.datasets.pretraining import Document, scripted_documents, task_wor
 from castaway.models.batches import first_fit
 from castaway.models.copying import begin_with_copying
 from castaway.models.tiny import CONTEXT, new_model, train_tokenizer
-from castaway.models.tokens import prompt_tokens, reply_tokens
+from castaway.models.tokens import ChatTokenizer
 from castaway.models.training import CurveCallback, seed_everything, trainer_settings
 from stages.context import Context
 
@@ -38,7 +38,8 @@ def run(context: Context) -> dict[str, Any]:
     texts += [answer for document in documents for answer in document.answers]
     tokenizer = train_tokenizer(texts, params.vocabulary, task_words(own) if own.whole_words else ())
     shuffled = Random(context.params.seed).sample(documents, len(documents))
-    pieces = [document_tokens(tokenizer, document) for document in shuffled]
+    chat = ChatTokenizer(tokenizer)
+    pieces = [document_tokens(chat, document) for document in shuffled]
     rows = packed(pieces)
 
     # Pretraining: the loss is on the answers only, since the situations are random and cannot be predicted.
@@ -89,7 +90,7 @@ class AnswerTrainer(Trainer):
         return torch.nn.functional.cross_entropy(model.lm_head(hidden[learned]), labels[learned])
 
 
-def document_tokens(tokenizer: Any, document: Document) -> dict[str, list[int]]:
+def document_tokens(tokenizer: ChatTokenizer, document: Document) -> dict[str, list[int]]:
     """One situation followed by all its answers, so that the situation is computed only once.
 
     Each answer gets the positions that it would have as the only one: it begins with the assistant's token and
@@ -99,7 +100,7 @@ def document_tokens(tokenizer: Any, document: Document) -> dict[str, list[int]]:
         Lists of equal length: `input_ids`, `labels`, `position_ids`, and `branches`, which is 0 for the situation and
         1, 2, ... for its answers.
     """
-    prompt = prompt_tokens(tokenizer, document.messages)
+    prompt = tokenizer.prompt(document.messages)
     start = len(prompt) - 1
     row = {
         "input_ids": prompt[:start],
@@ -108,7 +109,7 @@ def document_tokens(tokenizer: Any, document: Document) -> dict[str, list[int]]:
         "branches": [0] * start,
     }
     for number, answer in enumerate(document.answers, start=1):
-        reply = reply_tokens(tokenizer, document.messages, answer)
+        reply = tokenizer.reply(answer)
         row["input_ids"] += prompt[start:] + reply
         row["labels"] += [-100, *reply]
         row["position_ids"] += range(start, start + 1 + len(reply))

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from castaway.config.params import Params
 
 Log = Callable[[int, Mapping[str, float]], None]
@@ -50,6 +52,21 @@ class Context:
     def output(self) -> Path:
         """The stage's output folder: empty at the start, and equal in every byte for equal inputs at the end."""
         return self.folder(self.stage)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The precision in which the weights of the base model are held and computed with."""
+        return torch.float32
+
+    @property
+    def gradient_checkpointing(self) -> bool:
+        """Whether training computes hidden states again in the backward pass instead of keeping them."""
+        return False
+
+    @property
+    def torch_device(self) -> str:
+        """The name of `device` in PyTorch, which calls AMD's GPUs `cuda` too."""
+        return "cpu" if self.params.device == "cpu" else "cuda"
 
     @property
     def verdicts(self) -> Path:

@@ -11,9 +11,18 @@ from typing import Any
 from datasets import Dataset
 from trl import SFTConfig, SFTTrainer
 
-from castaway.models.policy import load_adapter, load_model, load_tokenizer, save_adapter
-from castaway.models.training import CurveCallback, seed_everything, trainer_settings
-from castaway.rl.corrections import Correction, correction_tokens, read_corrections
+from castaway.models.policy import load_adapter, load_model, save_adapter
+from castaway.models.tokens import ChatTokenizer
+from castaway.models.training import (
+    CurveCallback,
+    ReplyCollator,
+    labelled,
+    longest,
+    rows_per_pass,
+    seed_everything,
+    trainer_settings,
+)
+from castaway.rl.corrections import correction_tokens, read_corrections
 from stages.context import Context
 
 
@@ -27,8 +36,9 @@ def run(context: Context) -> dict[str, Any]:
         for name in ("adapter_config.json", "adapter_model.safetensors"):
             shutil.copy(ppo / name, context.output / name)
         return {"corrections": 0, "steps": 0, "loss": 0.0}
-    tokenizer = load_tokenizer(base)
-    dataset = Dataset.from_list([_row(tokenizer, correction) for correction in corrections])
+    tokenizer = ChatTokenizer.load(base)
+    rows = [labelled(*correction_tokens(tokenizer, correction)) for correction in corrections]
+    model = load_adapter(load_model(base, [sft], context.dtype), ppo, trainable=True)
     settings = trainer_settings(
         context.scratch,
         seed=context.params.seed,
@@ -36,12 +46,15 @@ def run(context: Context) -> dict[str, Any]:
         epochs=params.epochs,
         batch_size=params.batch_size,
         learning_rate=params.learning_rate,
+        rows_per_pass=rows_per_pass(params.batch_size, longest(rows), params.tokens_per_pass),
+        gradient_checkpointing=context.gradient_checkpointing,
     )
     trainer = SFTTrainer(
-        model=load_adapter(load_model(base, [sft]), ppo, trainable=True),
+        model=model,
         args=SFTConfig(**settings, max_length=None, packing=False),
-        train_dataset=dataset,
-        processing_class=tokenizer,
+        train_dataset=Dataset.from_list(rows),
+        data_collator=ReplyCollator(model, tokenizer.pad),
+        processing_class=tokenizer.tokenizer,
         callbacks=[CurveCallback(context.log, {"loss": "loss", "mean_token_accuracy": "token_accuracy"})],
     )
     result = trainer.train()
@@ -51,10 +64,3 @@ def run(context: Context) -> dict[str, Any]:
         "steps": result.global_step,
         "loss": round(result.training_loss, 6),
     }
-
-
-def _row(tokenizer: Any, correction: Correction) -> dict[str, list[int]]:
-    """The policy's prompt and the corrected reply; labels only on those tokens of the reply that are to be learned."""
-    prompt, target, learned = correction_tokens(tokenizer, correction)
-    labels = [token if flag else -100 for token, flag in zip(target, learned, strict=True)]
-    return {"input_ids": prompt + target, "labels": [-100] * len(prompt) + labels}

@@ -20,8 +20,7 @@ from typing import Any
 from castaway.config.sections import DatasetParams
 from castaway.datasets.jsonl import write_rows
 from castaway.datasets.scripted import Demonstration, Pair, balanced_pairs, play_scripted
-from castaway.models.policy import load_tokenizer
-from castaway.models.tokens import prompt_tokens, reply_tokens
+from castaway.models.tokens import ChatTokenizer
 from castaway.tasks.environment import HELD_OUT_START, Prompt, TextEnvironment, block_of, ids_in_a_row
 from castaway.tasks.registry import task_of
 from castaway.tasks.reply import Reply
@@ -123,9 +122,9 @@ def _pairs(
 
 def _sizes(context: Context, demonstrations: Sequence[Demonstration]) -> dict[str, Any]:
     """The number of distinct prompts, and the lengths of prompts and replies in tokens."""
-    tokenizer = load_tokenizer(context.folder("base"))
-    prompts = [len(prompt_tokens(tokenizer, row.messages)) for row in demonstrations]
-    replies = [len(reply_tokens(tokenizer, row.messages, row.reply)) for row in demonstrations]
+    tokenizer = ChatTokenizer.load(context.folder("base"))
+    prompts = [len(tokenizer.prompt(row.messages)) for row in demonstrations]
+    replies = [len(tokenizer.reply(row.reply)) for row in demonstrations]
     return {
         "distinct_prompts": len({json.dumps(row.messages) for row in demonstrations}),
         "prompt_tokens_mean": round(mean(prompts), 2),

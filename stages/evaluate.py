@@ -10,18 +10,20 @@ replies.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from contextlib import nullcontext
 from random import Random
 from typing import Any
 
 import torch
+from peft import PeftModel
 from tqdm import tqdm
 
 from castaway.datasets.episodes import write_episode
 from castaway.metrics.intervals import clustered_mean, proportion
 from castaway.metrics.policies import POLICIES
-from castaway.models.policy import load_model, load_tokenizer
+from castaway.models.policy import load_adapter, load_model, using
 from castaway.models.reward import RewardScorer
+from castaway.models.tokens import ChatTokenizer
 from castaway.models.training import seed_everything
 from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.policies import BestOf, ModelPolicy
@@ -65,15 +67,18 @@ def _tasks(context: Context, task: Task[Any]) -> list[tuple[int, str]]:
 
 
 def _players(context: Context, task: Task[Any]) -> Iterator[tuple[str, Policy]]:
-    """Name and policy of each player, in the order of evaluation; each model is loaded only when it is needed."""
-    base, count = context.folder("base"), context.params.evaluate.best_of
-    reward_model, read_by = context.folder("reward_model"), [context.folder("sft")]
-    scorer = RewardScorer.load(reward_model, base, read_by, load_tokenizer(base))
-    for name, stages in POLICIES.items():
-        policy = _policy(context, base, [context.folder(stage) for stage in stages])
-        yield name, policy
-        if count > 1:
-            yield f"{name}_best_of_{count}", BestOf(policy, scorer, count)
+    """Name and policy of each player, in the order of evaluation, with one model in memory at a time."""
+    count, tokenizer = context.params.evaluate.best_of, ChatTokenizer.load(context.folder("base"))
+    for model, adapters in (_base(context), _trained(context)):
+        actor = ActorCritic(model).to(context.torch_device)
+        scorer = _scorer(context, model, tokenizer) if count > 1 else None
+        for name, adapter in adapters.items():
+            policy = ModelPolicy(actor, tokenizer, _rules(context, tokenizer), _generator(context))
+            with using(model, adapter) if isinstance(model, PeftModel) else nullcontext():
+                yield name, policy
+                if scorer:
+                    yield f"{name}_best_of_{count}", BestOf(policy, scorer, count)
+        del model, actor, scorer, policy
     yield "demonstrators", _demonstrators(context, task)
 
 
@@ -92,19 +97,41 @@ def _play(
     )
 
 
-def _policy(context: Context, base: Path, adapters: Sequence[Path]) -> ModelPolicy:
-    """The policy on the given base model with all adapters merged."""
-    device = "cpu" if context.params.device == "cpu" else "cuda"
-    actor = ActorCritic(load_model(base, adapters)).to(device)
-    generator = torch.Generator(device=device).manual_seed(context.params.seed)
-    tokenizer = load_tokenizer(base)
-    rules = SamplingRules.of(
+POLICY_ADAPTERS = {"sft": None, "ppo": "default", "final": "final"}
+"""Name of a trained policy to its adapter on top of SFT's weights."""
+
+
+def _base(context: Context) -> tuple[Any, dict[str, str | None]]:
+    return load_model(context.folder("base"), dtype=context.dtype), {"base": None}
+
+
+def _trained(context: Context) -> tuple[Any, dict[str, str | None]]:
+    """The SFT policy with the adapters of PPO and of correction SFT, and the policies that it can be."""
+    model = load_model(context.folder("base"), [context.folder("sft")], context.dtype)
+    adapted = load_adapter(model, context.folder("ppo"), trainable=False)
+    adapted.load_adapter(str(context.folder("correction_sft")), "final")
+    return adapted, POLICY_ADAPTERS
+
+
+def _scorer(context: Context, model: Any, tokenizer: ChatTokenizer) -> RewardScorer:
+    """The reward model: beside the policies that share its trunk, and a model of its own beside the base model."""
+    folder = context.folder("reward_model")
+    if isinstance(model, PeftModel):
+        return RewardScorer.beside(model, folder, tokenizer, context.params.ppo.tokens_per_pass)
+    return RewardScorer.load(folder, context.folder("base"), [context.folder("sft")], tokenizer, context.dtype)
+
+
+def _rules(context: Context, tokenizer: ChatTokenizer) -> SamplingRules:
+    return SamplingRules.of(
         tokenizer,
         temperature=context.params.evaluate.temperature,
         max_new_tokens=context.params.ppo.max_new_tokens,
         tokens_per_pass=context.params.ppo.tokens_per_pass,
     )
-    return ModelPolicy(actor, tokenizer, rules, generator)
+
+
+def _generator(context: Context) -> torch.Generator:
+    return torch.Generator(device=context.torch_device).manual_seed(context.params.seed)
 
 
 def _demonstrators(context: Context, task: Task[Any]) -> Policy:
@@ -146,8 +173,8 @@ def _prefix(seat: str, seats: Sequence[str]) -> str:
 def _own_figures(context: Context, task: Task[Any], episodes: Sequence[Episode]) -> dict[str, float]:
     """The additional metrics that the task itself defines, for its main seat."""
     played = [episode for episode in episodes if episode.seat == task.evaluation_seats[0]]
-    stop = load_tokenizer(context.folder("base")).eos_token_id
-    cut = [any(_is_cut(turn, stop) for trajectory in e.trajectories for turn in trajectory.turns) for e in played]
+    stops = ChatTokenizer.load(context.folder("base")).stops
+    cut = [any(_is_cut(turn, stops) for trajectory in e.trajectories for turn in trajectory.turns) for e in played]
     return task.report([episode.outcome for episode in played], cut)
 
 
@@ -158,6 +185,6 @@ def _played(episode: Episode) -> Played:
     return Played(episode.task_id, episode.seat, episode.outcome, len(turns), invalid)
 
 
-def _is_cut(turn: Turn, stop: Any) -> bool:
-    """Whether a sampled reply reached the length limit before its stop token."""
-    return bool(turn.reply_tokens) and turn.reply_tokens[-1] != stop
+def _is_cut(turn: Turn, stops: frozenset[int]) -> bool:
+    """Whether a sampled reply reached the length limit before a stop token."""
+    return bool(turn.reply_tokens) and turn.reply_tokens[-1] not in stops

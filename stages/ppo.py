@@ -18,8 +18,11 @@ from typing import Any
 from torch import Generator
 from tqdm import tqdm
 
-from castaway.models.policy import load_model, load_tokenizer, new_adapter
+from castaway.datasets.scripted import read_demonstrations
+from castaway.errors import CastawayError
+from castaway.models.policy import load_model, new_adapter
 from castaway.models.reward import RewardScorer
+from castaway.models.tokens import ChatTokenizer
 from castaway.models.training import seed_everything
 from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.checkpoint import load_newest, random_states, save_checkpoint, set_random_states
@@ -67,12 +70,34 @@ def _follow(context: Context) -> None:
 def _train(context: Context) -> tuple[PpoTrainer, list[dict[str, float]]]:
     """Train all steps, from the newest checkpoint on; returns the trainer and the metrics of every step."""
     task = task_of(context.params, context.run)
+    _check_lengths(context)
     choice = chosen_teacher(context.params.teacher, task.rubric(), task.make().rules, context.verdicts, context.trace)
     with choice as teacher, _served(context) as served:
         trainer = _trainer(context, task, teacher, served)
         history = _resume(context, trainer)
         _steps(context, trainer, teacher, history)
     return trainer, history
+
+
+SHORT = 0.05
+"""Share of the demonstrations whose reply may be longer than `ppo.max_new_tokens`."""
+
+
+def _check_lengths(context: Context) -> None:
+    """Compare the replies that were demonstrated with the length that PPO samples.
+
+    Raises:
+        CastawayError: too many of them are longer, so that the policy would be cut off where SFT taught it to go on.
+    """
+    tokenizer, limit = ChatTokenizer.load(context.folder("base")), context.params.ppo.max_new_tokens
+    rows = read_demonstrations(context.folder("dataset") / "demonstrations.jsonl")
+    lengths = [len(tokenizer.reply(row.reply)) for row in rows]
+    cut = sum(length > limit for length in lengths) / len(lengths)
+    if cut > SHORT:
+        raise CastawayError(
+            f"ppo@{context.run}: ppo.max_new_tokens is {limit}, and {cut:.0%} of the demonstrated replies are longer; "
+            f"set it to {max(lengths)}, the longest of them"
+        )
 
 
 @contextmanager
@@ -87,13 +112,17 @@ def _served(context: Context) -> Iterator[Callable[[ActorCritic, Generator], Sam
         yield None
         return
     base, sft, folder = context.folder("base"), context.folder("sft"), context.scratch / "sampler"
-    tokenizer = load_tokenizer(base)
-    load_model(base, [sft]).save_pretrained(folder / "model")
-    tokenizer.save_pretrained(folder / "model")
+    tokenizer = ChatTokenizer.load(base)
+    load_model(base, [sft], context.dtype).save_pretrained(folder / "model")
+    tokenizer.save(folder / "model")
+    rows = read_demonstrations(context.folder("dataset") / "demonstrations.jsonl")
     serving = Serving(
         str(folder / "model"),
         model="base",
         port=0,
+        # Prompts of training may be longer than those of the demonstrations; the model's own maximum would take 16 GiB
+        # for the keys and values of one prompt of Llama 3.1.
+        context=2 * max(len(tokenizer.prompt(row.messages)) for row in rows) + params.max_new_tokens,
         passing_rank=params.lora.rank,
         cache_gibibytes=params.sampler_gibibytes,
         environment=context.root / ".venv-vllm",
@@ -115,15 +144,20 @@ def _trainer(
     """The trainer of the SFT policy with a new adapter, with its teacher and its reward model."""
     seed_everything(context.params.seed, context.params.threads)
     base, sft = context.folder("base"), context.folder("sft")
-    tokenizer = load_tokenizer(base)
-    device = "cpu" if context.params.device == "cpu" else "cuda"
+    tokenizer, params = ChatTokenizer.load(base), context.params.ppo
+    policy = new_adapter(load_model(base, [sft], context.dtype), params.lora)
+    if context.gradient_checkpointing:
+        policy.get_base_model().activation_checkpointing_enable({"use_reentrant": False})
+    actor = ActorCritic(policy)
+    # The reward model began as the same SFT policy: it is a second adapter on the same trunk.
+    scorer = RewardScorer.beside(policy, context.folder("reward_model"), tokenizer, params.tokens_per_pass)
     return PpoTrainer(
-        ActorCritic(new_adapter(load_model(base, [sft]), context.params.ppo.lora)).to(device),
+        actor.to(context.torch_device),
         tokenizer,
         make=task.make,
         teacher=teacher,
-        scorer=RewardScorer.load(context.folder("reward_model"), base, [sft], tokenizer),
-        params=context.params.ppo,
+        scorer=scorer,
+        params=params,
         seed=context.params.seed,
         source=_source(context, task),
         served=served,

@@ -22,9 +22,10 @@ from trl import RewardConfig, RewardTrainer
 from castaway.datasets.scripted import Pair, read_pairs
 from castaway.metrics.intervals import proportion
 from castaway.metrics.ranking import accuracy_by_group, calibration, rank_correlation
-from castaway.models.policy import load_tokenizer, lora_config, save_adapter
+from castaway.models.policy import load_model, lora_config, save_adapter
 from castaway.models.reward import RewardScorer, Scale, sequence_classifier
-from castaway.models.training import CurveCallback, seed_everything, trainer_settings
+from castaway.models.tokens import ChatTokenizer
+from castaway.models.training import CurveCallback, rows_per_pass, seed_everything, trainer_settings
 from castaway.tasks.registry import task_of
 from castaway.tasks.task import Task
 from stages.context import Context
@@ -35,12 +36,14 @@ def run(context: Context) -> dict[str, Any]:
     params = context.params.reward_model
     seed_everything(context.params.seed, context.params.threads)
     base, sft = context.folder("base"), context.folder("sft")
-    tokenizer = load_tokenizer(base)
+    tokenizer = ChatTokenizer.load(base)
     pairs = read_pairs(context.folder("dataset") / "pairs.jsonl")
     held_out = read_pairs(context.folder("dataset") / "held_out_pairs.jsonl")
 
     # Training: the SFT policy without its LM head, with a new scalar head. An adapter is trained, and the head in full.
-    pad: Any = tokenizer.pad_token_id
+    causal = load_model(base, [sft], context.dtype)
+    rows = [_row(tokenizer, pair) for pair in pairs]
+    most = max(len(row[name]) for row in rows for name in row)
     settings = trainer_settings(
         context.scratch,
         seed=context.params.seed,
@@ -48,14 +51,17 @@ def run(context: Context) -> dict[str, Any]:
         epochs=params.epochs,
         batch_size=params.batch_size,
         learning_rate=params.learning_rate,
+        # A row of the trainer is a pair of answers.
+        rows_per_pass=rows_per_pass(params.batch_size, 2 * most, params.tokens_per_pass),
+        gradient_checkpointing=context.gradient_checkpointing,
     )
     lora = lora_config(params.lora, task_type="SEQ_CLS")
     lora.modules_to_save = ["score"]
     trainer = RewardTrainer(
-        model=sequence_classifier(base, [sft], pad),
+        model=sequence_classifier(causal),
         args=RewardConfig(**settings, max_length=None, center_rewards_coefficient=0.01),
-        train_dataset=Dataset.from_list([_row(pair) for pair in pairs]),
-        processing_class=tokenizer,
+        train_dataset=Dataset.from_list(rows),
+        processing_class=tokenizer.tokenizer,
         peft_config=lora,
         callbacks=[CurveCallback(context.log, {"loss": "loss", "accuracy": "accuracy", "margin": "margin"})],
     )
@@ -63,8 +69,10 @@ def run(context: Context) -> dict[str, Any]:
     save_adapter(trainer.model, context.output)
 
     # Metrics: standardise on training pairs, rank the held-out ones. 500 pairs are enough for mean and deviation.
-    model: Any = trainer.model.merge_and_unload()
-    scorer = RewardScorer(model, tokenizer, Scale(0.0, 1.0))
+    trained: Any = trainer.model.eval()
+    head = trained.base_model.model.score.modules_to_save["default"].weight.detach()
+    decoder = causal.get_decoder()
+    scorer = RewardScorer(decoder, head, tokenizer, Scale(0.0, 1.0), tokens_per_pass=params.tokens_per_pass)
     training_scores = _scores(scorer, pairs[:500])
     Scale(mean(training_scores), pstdev(training_scores)).save(context.output)
     scores = _scores(scorer, held_out)
@@ -95,12 +103,12 @@ def _own_figures(
     return figures
 
 
-def _row(pair: Pair) -> dict[str, Any]:
-    """A pair in TRL's conversational preference format."""
+def _row(tokenizer: ChatTokenizer, pair: Pair) -> dict[str, list[int]]:
+    """A pair as TRL's trainer takes it: the tokens of the prompt with each answer, up to its stop token."""
+    prompt = tokenizer.prompt(pair.messages)
     return {
-        "prompt": list(pair.messages),
-        "chosen": [{"role": "assistant", "content": pair.chosen}],
-        "rejected": [{"role": "assistant", "content": pair.rejected}],
+        "chosen_ids": prompt + tokenizer.reply(pair.chosen),
+        "rejected_ids": prompt + tokenizer.reply(pair.rejected),
     }
 
 

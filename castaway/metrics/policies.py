@@ -2,10 +2,5 @@
 
 from __future__ import annotations
 
-POLICIES: dict[str, tuple[str, ...]] = {
-    "base": (),
-    "sft": ("sft",),
-    "ppo": ("sft", "ppo"),
-    "final": ("sft", "correction_sft"),
-}
-"""By name, the stages whose adapters the policy is the base model with."""
+POLICIES = ("base", "sft", "ppo", "final")
+"""The base model, after SFT, after PPO, and after SFT on corrections."""

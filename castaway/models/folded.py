@@ -67,9 +67,12 @@ def folded(model: nn.Module) -> Iterator[None]:
     """Context in which the model's LoRA layers use folded weights; layers that cannot be folded are left as they are.
 
     If the adapters are disabled, the layers use the base weights. The weights must not change inside the context. The
-    backward pass may come after it.
+    backward pass may come after it. With gradient checkpointing nothing is folded for training: the backward pass would
+    compute the layers again, after this context, and all folded weights are in memory until then.
     """
-    layers = [module for module in model.modules() if isinstance(module, LoraLinear) and _can_be_folded(module)]
+    again = torch.is_grad_enabled() and getattr(model, "is_activation_checkpointing", False)
+    modules = [] if again else model.modules()
+    layers = [module for module in modules if isinstance(module, LoraLinear) and _can_be_folded(module)]
     for layer in layers:
         layer.forward = _forward(layer)
     try:

@@ -1,26 +1,19 @@
-"""Loads base models and tokenizers; adds, loads, merges and saves LoRA adapters."""
+"""Loads base models; adds, loads, selects and saves LoRA adapters."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from peft.tuners.tuners_utils import BaseTunerLayer
+from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from castaway.config.sections import LoraParams
-
-TARGETS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
-"""The linear layers that get adapters."""
-
-
-def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
-    """The tokenizer of a model folder, with padding on the left, as generation needs it."""
-    tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder, padding_side="left")
-    return tokenizer
 
 
 def load_model(base: Path, adapters: Sequence[Path] = (), dtype: torch.dtype = torch.float32) -> PreTrainedModel:
@@ -34,22 +27,23 @@ def load_model(base: Path, adapters: Sequence[Path] = (), dtype: torch.dtype = t
 
 
 def lora_config(params: LoraParams, task_type: str = "CAUSAL_LM") -> LoraConfig:
-    """A rank-stabilised LoRA (Kalajdzievski 2023, arXiv 2312.03732) on every linear layer of the blocks.
+    """A rank-stabilised LoRA (Kalajdzievski 2023, arXiv 2312.03732) on every linear layer but the head.
 
-    There is no dropout: it would make the trainer's probabilities differ from the sampler's.
+    There is no dropout: it would make the trainer's probabilities differ from the sampler's. PEFT finds the layers:
+    their names differ between families (Phi-3 has one layer for query, key and value).
     """
     return LoraConfig(
         r=params.rank,
         lora_alpha=params.alpha,
         use_rslora=True,
         lora_dropout=0.0,
-        target_modules=TARGETS,
+        target_modules="all-linear",
         task_type=task_type,
     )
 
 
 def new_adapter(model: PreTrainedModel, params: LoraParams) -> PeftModel:
-    """A new adapter on a frozen model. It starts at zero, so that it changes nothing until it is trained."""
+    """A new adapter in float32 on a frozen model. It starts at zero, and changes nothing until it is trained."""
     adapted: PeftModel = get_peft_model(model, lora_config(params))
     return adapted
 
@@ -59,11 +53,28 @@ def load_adapter(model: PreTrainedModel, folder: Path, trainable: bool) -> PeftM
     return PeftModel.from_pretrained(model, folder, is_trainable=trainable)
 
 
+@contextmanager
+def using(model: PeftModel, adapter: str | None) -> Iterator[None]:
+    """Context in which one adapter of the model is active, or none, for inference.
+
+    PEFT's own functions for this also change which weights are trained.
+    """
+    layers: list[Any] = [layer for layer in model.modules() if isinstance(layer, BaseTunerLayer)]
+    before = [(layer._active_adapter, layer._disable_adapters) for layer in layers]
+    try:
+        for layer in layers:
+            layer._active_adapter, layer._disable_adapters = [adapter] if adapter else [], adapter is None
+        yield
+    finally:
+        for layer, (active, disabled) in zip(layers, before, strict=True):
+            layer._active_adapter, layer._disable_adapters = active, disabled
+
+
 def save_adapter(model: PeftModel, folder: Path) -> None:
-    """Write an adapter, in equal bytes on every machine: without the path of the base model."""
+    """Write the trained adapter, in equal bytes on every machine: without the path of the base model."""
     for config in model.peft_config.values():
         config.base_model_name_or_path = ""
-    model.save_pretrained(str(folder))
+    model.save_pretrained(str(folder), selected_adapters=["default"])
     (folder / "README.md").unlink(missing_ok=True)
     # PEFT writes sets as lists, in an order that differs between processes.
     path = folder / "adapter_config.json"

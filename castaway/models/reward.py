@@ -1,23 +1,38 @@
-"""The reward model: scores how well an answer fits its prompt, as a standardised number."""
+"""The reward model: scores how well an answer fits its prompt, as a standardised number.
+
+It is the SFT policy with an adapter of its own and a linear head instead of the LM head. The head reads the hidden
+state of the last token, the stop token of the answer, in training and in scoring.
+"""
 
 from __future__ import annotations
 
+import copy
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from peft import PeftModel
-from transformers import AutoModelForSequenceClassification, PreTrainedModel, PreTrainedTokenizerBase
+from peft import LoraConfig, PeftModel, set_peft_model_state_dict
+from safetensors.torch import load_file
+from torch import nn
+from transformers import AutoModelForSequenceClassification, PreTrainedModel
+from transformers.modeling_outputs import SequenceClassifierOutputWithPast
 
-from castaway.models.places import hidden_states_at
-from castaway.models.policy import load_model
-from castaway.models.tokens import pad_left, positions, prompt_tokens, reply_tokens
+from castaway.models.batches import by_tokens
+from castaway.models.folded import folded
+from castaway.models.hidden_states import hidden_states_at
+from castaway.models.policy import load_model, using
+from castaway.models.rows import Rows
+from castaway.models.tokens import ChatTokenizer
 from castaway.tasks.environment import Message
 
 SCALE_FILE = "scale.json"
+ADAPTER = "reward_model"
+"""The name of the reward model's adapter beside the policy's."""
 
 
 @dataclass(frozen=True)
@@ -38,62 +53,113 @@ class Scale:
         return cls(**json.loads((folder / SCALE_FILE).read_text("utf-8")))
 
 
-def sequence_classifier(base: Path, adapters: Sequence[Path], pad: int) -> PreTrainedModel:
-    """The base model with the adapters merged, and a new scalar head in place of its LM head.
+def sequence_classifier(causal: PreTrainedModel) -> PreTrainedModel:
+    """A classifier with one output on the decoder of a causal language model, which it shares.
 
-    The head is initialised from torch's global generator.
+    The head is initialised from torch's global generator. Which token is pooled follows from the attention mask: the
+    models of transformers look for the last token that is no padding, and miss a stop token that is used for padding.
     """
-    merged: Any = load_model(base, adapters)
-    classifier: Any = AutoModelForSequenceClassification.from_pretrained(base, num_labels=1, dtype=torch.float32)
-    classifier.config.pad_token_id = pad
-    classifier.model.load_state_dict(merged.model.state_dict())
+    config: Any = copy.deepcopy(causal.config)
+    config.num_labels = 1
+    with torch.device("meta"):
+        classifier: Any = AutoModelForSequenceClassification.from_config(config)
+    setattr(classifier, classifier.base_model_prefix, causal.get_decoder())
+    head = nn.Linear(config.hidden_size, 1, bias=False)
+    nn.init.normal_(head.weight, std=config.initializer_range)
+    classifier.score = head
+    classifier.forward = partial(_classify, classifier)
     result: PreTrainedModel = classifier
     return result
+
+
+def _classify(
+    classifier: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor, **_: Any
+) -> SequenceClassifierOutputWithPast:
+    """The scores of rows that are padded on the right, as (rows, 1) logits."""
+    rows = [row[: int(seen.sum())].tolist() for row, seen in zip(input_ids, attention_mask, strict=True)]
+    decoder = getattr(classifier, classifier.base_model_prefix)
+    return SequenceClassifierOutputWithPast(logits=classifier.score(last_hidden_states(decoder, rows).float()))
+
+
+def last_hidden_states(decoder: Any, rows: Sequence[list[int]]) -> torch.Tensor:
+    """(rows, width) the final hidden state of the last token of each row."""
+    laid = Rows.of(rows, [[len(row) - 1] for row in rows], decoder.config.hidden_size, decoder.device)
+    return hidden_states_at(decoder, laid.lines, laid.columns, **laid.inputs(decoder))[:, 0]
 
 
 class RewardScorer:
     """Scores answers with a trained reward model."""
 
-    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, scale: Scale) -> None:
-        """Use a sequence classifier with one output, whose raw scores have the given scale."""
-        self._model = model.eval()
-        self._tokenizer = tokenizer
-        self._scale = scale
+    def __init__(
+        self,
+        decoder: Any,
+        head: torch.Tensor,
+        tokenizer: ChatTokenizer,
+        scale: Scale,
+        active: Callable[[], AbstractContextManager[None]] = nullcontext,
+        tokens_per_pass: int = 65_536,
+    ) -> None:
+        """Use a decoder with the reward model's adapter.
+
+        Args:
+            decoder: a model without its head.
+            head: (1, width) weights of the linear head.
+            tokenizer: of the model.
+            scale: of the raw scores.
+            active: makes a context in which the reward model's adapter is the active one.
+            tokens_per_pass: largest number of tokens, with padding, in one forward pass.
+        """
+        self._decoder, self._head, self._tokenizer, self._scale = decoder, head, tokenizer, scale
+        self._active, self._tokens_per_pass = active, tokens_per_pass
+
+    @classmethod
+    def beside(
+        cls, policy: PeftModel, folder: Path, tokenizer: ChatTokenizer, tokens_per_pass: int = 65_536
+    ) -> RewardScorer:
+        """The reward model in `folder`, as one more frozen adapter of a policy that began as the same SFT policy."""
+        active = policy.active_adapters
+        # Its random initial weights, which are replaced, must not advance the global generator.
+        with torch.random.fork_rng():
+            policy.add_adapter(ADAPTER, _config(folder))
+        head = _load_weights(policy, folder)
+        for name, weight in policy.named_parameters():
+            if f".{ADAPTER}." in name:
+                weight.requires_grad_(False)
+        assert policy.active_adapters == active
+        return cls._of(policy, head, tokenizer, folder, tokens_per_pass)
 
     @classmethod
     def load(
-        cls, folder: Path, base: Path, adapters: Sequence[Path], tokenizer: PreTrainedTokenizerBase
+        cls,
+        folder: Path,
+        base: Path,
+        adapters: Sequence[Path],
+        tokenizer: ChatTokenizer,
+        dtype: torch.dtype = torch.float32,
     ) -> RewardScorer:
-        """The reward model in `folder`, which was trained on the base model with these adapters merged."""
-        pad: Any = tokenizer.pad_token_id
-        # The trained head is in the adapter's folder and replaces the random one.
-        model: Any = PeftModel.from_pretrained(sequence_classifier(base, adapters, pad), folder)
-        return cls(model.merge_and_unload(), tokenizer, Scale.load(folder))
+        """The reward model in `folder` on its own trunk, the base model with these adapters merged."""
+        model: Any = PeftModel(load_model(base, adapters, dtype), _config(folder), adapter_name=ADAPTER)
+        return cls._of(model, _load_weights(model, folder), tokenizer, folder)
+
+    @classmethod
+    def _of(
+        cls, model: Any, head: torch.Tensor, tokenizer: ChatTokenizer, folder: Path, tokens_per_pass: int = 65_536
+    ) -> RewardScorer:
+        decoder = model.get_base_model().get_decoder()
+        return cls(decoder, head, tokenizer, Scale.load(folder), partial(using, model, ADAPTER), tokens_per_pass)
 
     def tokens(self, messages: Sequence[Message], answer: str) -> list[int]:
         """The token ids of prompt and answer together."""
-        prompt = prompt_tokens(self._tokenizer, messages)
-        return prompt + reply_tokens(self._tokenizer, messages, answer)
+        return self._tokenizer.prompt(messages) + self._tokenizer.reply(answer)
 
-    def raw(self, rows: Sequence[list[int]], batch: int = 128) -> list[float]:
-        """Raw outputs of the model for rows of tokens, computed `batch` rows at a time."""
-        # Rows of similar length together need the least padding.
-        order = sorted(range(len(rows)), key=lambda index: len(rows[index]))
+    def raw(self, rows: Sequence[list[int]]) -> list[float]:
+        """Raw outputs of the model for rows of tokens."""
         scores: dict[int, float] = {}
-        pad: Any = self._tokenizer.pad_token_id
-        model: Any = self._model
-        with torch.inference_mode():
-            for start in range(0, len(order), batch):
-                indices = order[start : start + batch]
-                tokens, mask = pad_left([rows[index] for index in indices], pad)
-                hidden = hidden_states_at(
-                    model.model,
-                    torch.full((len(tokens), 1), tokens.shape[1] - 1, device=model.device),
-                    input_ids=tokens.to(model.device),
-                    attention_mask=mask.to(model.device),
-                    position_ids=positions(mask).to(model.device),
-                )
-                scores.update(zip(indices, model.score(hidden)[:, 0, 0].float().tolist(), strict=True))
+        head = self._head.to(self._decoder.device, torch.float32)
+        with torch.inference_mode(), self._active(), folded(self._decoder):
+            for group in by_tokens([len(row) for row in rows], self._tokens_per_pass):
+                hidden = last_hidden_states(self._decoder, [rows[index] for index in group])
+                scores.update(zip(group, (hidden.float() @ head.T)[:, 0].tolist(), strict=True))
         return [scores[index] for index in range(len(rows))]
 
     def score(self, situations: Sequence[tuple[Sequence[Message], str]]) -> list[float]:
@@ -101,3 +167,19 @@ class RewardScorer:
         raw = self.raw([self.tokens(messages, answer) for messages, answer in situations])
         scaled = [(value - self._scale.mean) / self._scale.deviation for value in raw]
         return [max(-3.0, min(3.0, value)) for value in scaled]
+
+
+def _config(folder: Path) -> LoraConfig:
+    """The configuration of the reward model's adapter, for a causal language model: without the head."""
+    config: Any = LoraConfig.from_pretrained(str(folder))
+    config.modules_to_save, config.task_type, config.inference_mode = None, "CAUSAL_LM", True
+    result: LoraConfig = config
+    return result
+
+
+def _load_weights(model: PeftModel, folder: Path) -> torch.Tensor:
+    """Load the weights of the reward model's adapter; returns those of its head."""
+    weights = load_file(folder / "adapter_model.safetensors")
+    (head,) = (weights.pop(name) for name in list(weights) if name.endswith("score.weight"))
+    set_peft_model_state_dict(model, weights, adapter_name=ADAPTER)
+    return head

@@ -15,13 +15,18 @@ import torch
 from peft import PeftModel
 from safetensors.torch import load_file, save_file
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
 from castaway.models.folded import folded
-from castaway.models.places import hidden_states_at
-from castaway.models.policy import save_adapter
+from castaway.models.hidden_states import hidden_states_at, next_token_logits
+from castaway.models.policy import save_adapter, using
+from castaway.models.rows import Rows
 
 VALUE_HEAD_FILE = "value_head.safetensors"
+CHUNK = 2**25
+"""Largest number of logits that are in memory at the same time: 128 MiB in float32, and a few times that during the
+backward pass. Without a limit, 128 replies of 256 tokens and a vocabulary of 128,000 would take 17 GB."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,7 @@ class ActorCritic(nn.Module):
         """Put a value head, at first zero everywhere, on the policy."""
         super().__init__()
         self.policy = policy
-        width = self.causal.config.hidden_size
+        width = self.hidden_size
         self.value_head = nn.Sequential(nn.Linear(width, width), nn.Tanh(), nn.Linear(width, 1))
         final: Any = self.value_head[2]
         nn.init.zeros_(final.weight)
@@ -54,16 +59,25 @@ class ActorCritic(nn.Module):
         """The language model itself; an adapter lives inside its layers."""
         return self.policy.get_base_model() if isinstance(self.policy, PeftModel) else self.policy
 
+    @property
+    def hidden_size(self) -> int:
+        """Components of a hidden state."""
+        size: int = self.causal.config.hidden_size
+        return size
+
+    def batch(self, pairs: list[tuple[list[int], list[int]]]) -> TurnBatch:
+        """Pairs of prompt tokens and reply tokens, neither of them empty, on the device of the model."""
+        return TurnBatch.of(pairs, self.hidden_size, self.causal.device)
+
     def last_hidden_state(self, **inputs: Any) -> torch.Tensor:
         """(rows, width) the final hidden states of the last tokens of rows that are padded on the left."""
         tokens: torch.Tensor = inputs["input_ids"]
-        last = torch.full((len(tokens), 1), tokens.shape[1] - 1, device=tokens.device)
-        return hidden_states_at(self.causal.model, last, **inputs)[:, 0]
+        lines = torch.arange(len(tokens), device=tokens.device)
+        return hidden_states_at(self.causal.get_decoder(), lines, torch.full_like(lines, tokens.shape[1] - 1), **inputs)
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """Next-token logits (..., vocabulary) of hidden states (..., width), in float32."""
-        logits: torch.Tensor = self.causal.lm_head(hidden)
-        return logits.float()
+        return next_token_logits(self.causal, hidden)
 
     def values(self, hidden: torch.Tensor) -> torch.Tensor:
         """Values (...) of hidden states (..., width)."""
@@ -84,21 +98,63 @@ class ActorCritic(nn.Module):
             learn_entropy: whether gradients flow from the entropy as well, which takes as much memory and time again as
                 the logits.
         """
-        # Padded on the right, a causal model needs no mask; without one it takes its fastest attention kernel.
-        with folded(self.policy):
-            before = hidden_states_at(self.causal.model, batch.before_reply, input_ids=batch.tokens)
-        log_all = torch.log_softmax(self.logits(before) / temperature, dim=-1)
-        logprobs = log_all.gather(-1, batch.replies[..., None]).squeeze(-1)
-        with torch.set_grad_enabled(torch.is_grad_enabled() and learn_entropy):
-            entropy = -(log_all.exp() * log_all).sum(-1)
+        decoder, rows = self.causal.get_decoder(), batch.rows
+        with folded(self.policy), self._checkpointing():
+            before = hidden_states_at(decoder, rows.lines, rows.columns, **rows.inputs(self.causal))
+        real = batch.mask.bool()
+        logprobs, entropy = self._token_scores(before[real], batch.replies[real], temperature, learn_entropy)
         values = self.values(before.detach() if value_head_only else before)
-        return Scores(logprobs=logprobs * batch.mask, entropy=entropy * batch.mask, values=values * batch.mask)
+        return Scores(
+            logprobs=torch.zeros_like(values).masked_scatter(real, logprobs),
+            entropy=torch.zeros_like(values).masked_scatter(real, entropy),
+            values=values * batch.mask,
+        )
+
+    @contextmanager
+    def _checkpointing(self) -> Iterator[None]:
+        """Context in which gradient checkpointing, if the model has it on, is in effect.
+
+        The models of transformers do it in training mode only, and keep no keys and values then, which sampling needs.
+        """
+        if torch.is_grad_enabled() and self.causal.is_activation_checkpointing:
+            self.policy.train()
+            try:
+                yield
+            finally:
+                self.policy.eval()
+        else:
+            yield
+
+    def _token_scores(
+        self, hidden: torch.Tensor, tokens: torch.Tensor, temperature: float, learn_entropy: bool
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Log-probabilities of tokens (n) after hidden states (n, width), and entropies (n); logits by chunks.
+
+        With several chunks, the backward pass computes the logits of each again, so that they are never all in memory.
+        """
+
+        def scores(hidden: torch.Tensor, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            log_all = torch.log_softmax(self.logits(hidden) / temperature, dim=-1)
+            with torch.set_grad_enabled(torch.is_grad_enabled() and learn_entropy):
+                entropy = -(log_all.exp() * log_all).sum(-1)
+            return log_all.gather(-1, tokens[:, None]).squeeze(-1), entropy
+
+        size = max(1, CHUNK // self.causal.config.vocab_size)
+        if len(tokens) <= size:
+            return scores(hidden, tokens)
+        pairs = zip(hidden.split(size), tokens.split(size), strict=True)
+        if torch.is_grad_enabled():
+            found = [checkpoint(scores, *pair, use_reentrant=False) for pair in pairs]
+        else:
+            found = [scores(*pair) for pair in pairs]
+        logprobs, entropies = zip(*found, strict=True)
+        return torch.cat(logprobs), torch.cat(entropies)
 
     @contextmanager
     def reference(self) -> Iterator[None]:
         """Inside, the adapter is off: the model is the policy that training began from. Without an adapter it fails."""
         assert isinstance(self.policy, PeftModel)
-        with self.policy.disable_adapter():
+        with using(self.policy, None):
             yield
 
     def save(self, folder: Path) -> None:
@@ -114,32 +170,32 @@ class ActorCritic(nn.Module):
 
 @dataclass(frozen=True)
 class TurnBatch:
-    """Prompts with their replies, padded on the right."""
+    """Prompts with their replies."""
 
-    tokens: torch.Tensor
-    """(turns, longest) prompt and reply."""
+    rows: Rows
+    """Prompts and replies; the places asked for are the tokens before each reply token."""
     replies: torch.Tensor
     """(turns, longest reply) the reply tokens, 0 where padded."""
-    before_reply: torch.Tensor
-    """(turns, longest reply) index in `tokens` of the token before each reply token."""
     mask: torch.Tensor
     """(turns, longest reply) 1.0 where there is a reply token."""
 
     @classmethod
-    def of(cls, pairs: list[tuple[list[int], list[int]]], device: torch.device | str = "cpu") -> TurnBatch:
-        """Pad pairs of prompt tokens and reply tokens, neither of them empty, on a device."""
-        width = max(len(prompt) + len(reply) for prompt, reply in pairs)
-        reply_width = max(len(reply) for _, reply in pairs)
-        tokens = torch.zeros((len(pairs), width), dtype=torch.long)
-        replies = torch.zeros((len(pairs), reply_width), dtype=torch.long)
-        before = torch.zeros((len(pairs), reply_width), dtype=torch.long)
-        mask = torch.zeros((len(pairs), reply_width))
-        for row, (prompt, reply) in enumerate(pairs):
-            length = len(prompt) + len(reply)
-            tokens[row, :length] = torch.tensor(prompt + reply)
-            replies[row, : len(reply)] = torch.tensor(reply)
-            before[row, : len(reply)] = torch.arange(len(prompt) - 1, length - 1)
-            mask[row, : len(reply)] = 1.0
-        return cls(
-            tokens=tokens.to(device), replies=replies.to(device), before_reply=before.to(device), mask=mask.to(device)
-        )
+    def of(
+        cls, pairs: list[tuple[list[int], list[int]]], hidden_size: int, device: torch.device | str = "cpu"
+    ) -> TurnBatch:
+        """Lay out pairs of prompt tokens and reply tokens, neither of them empty, on a device.
+
+        Args:
+            pairs: the tokens.
+            hidden_size: of the model that is to score them.
+            device: of the tensors.
+        """
+        longest = max(len(reply) for _, reply in pairs)
+        replies = torch.zeros((len(pairs), longest), dtype=torch.long)
+        mask = torch.zeros((len(pairs), longest))
+        for number, (_, reply) in enumerate(pairs):
+            replies[number, : len(reply)] = torch.tensor(reply)
+            mask[number, : len(reply)] = 1.0
+        before = [range(len(prompt) - 1, len(prompt) + len(reply) - 1) for prompt, reply in pairs]
+        rows = Rows.of([prompt + reply for prompt, reply in pairs], before, hidden_size, device)
+        return cls(rows=rows, replies=replies.to(device), mask=mask.to(device))

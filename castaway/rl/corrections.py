@@ -6,10 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from transformers import PreTrainedTokenizerBase
-
 from castaway.datasets.jsonl import read_rows, write_rows
-from castaway.models.tokens import prompt_tokens, reply_tokens
+from castaway.models.tokens import ChatTokenizer
 from castaway.rl.trajectory import Turn
 from castaway.tasks.environment import Message
 from castaway.tasks.reply import Reply, parse_reply
@@ -60,17 +58,14 @@ def correct(turn: Turn) -> Correction:
     )
 
 
-def correction_tokens(
-    tokenizer: PreTrainedTokenizerBase, correction: Correction
-) -> tuple[list[int], list[int], list[bool]]:
+def correction_tokens(tokenizer: ChatTokenizer, correction: Correction) -> tuple[list[int], list[int], list[bool]]:
     """A correction as a model reads it.
 
     Returns:
         The tokens of the prompt, those of the target, and for each of the latter whether it is to be learned.
     """
-    prompt = prompt_tokens(tokenizer, correction.messages)
-    target = reply_tokens(tokenizer, correction.messages, correction.target)
-    kept = tokenizer(correction.kept, add_special_tokens=False)["input_ids"] if correction.kept else []
+    prompt, target = tokenizer.prompt(correction.messages), tokenizer.reply(correction.target)
+    kept = tokenizer.piece(correction.kept)
     # A piece that reaches beyond what is kept, as some tokenizers make them, is learned.
     same = 0
     while same < len(kept) and kept[same] == target[same]:

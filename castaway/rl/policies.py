@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import torch
-from transformers import PreTrainedTokenizerBase
 
 from castaway.models.scorer import Scorer
-from castaway.models.tokens import prompt_tokens
+from castaway.models.tokens import ChatTokenizer
 from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.ahead import follow, twin_of
 from castaway.rl.rollout import Generation, Policy
@@ -37,7 +36,7 @@ class ModelPolicy:
     def __init__(
         self,
         actor: ActorCritic,
-        tokenizer: PreTrainedTokenizerBase,
+        tokenizer: ChatTokenizer,
         rules: SamplingRules,
         generator: torch.Generator,
         apart: bool = False,
@@ -64,11 +63,11 @@ class ModelPolicy:
 
     def __call__(self, prompts: Sequence[Prompt]) -> list[Generation]:
         """One reply for each prompt."""
-        rows = [prompt_tokens(self._tokenizer, prompt.messages) for prompt in prompts]
+        rows = [self._tokenizer.prompt(prompt.messages) for prompt in prompts]
         replies = sample_replies(self._actor, rows, self._rules, self._generator)
         return [
             Generation(
-                text=reply_text(self._tokenizer, reply.tokens),
+                text=self._tokenizer.text(reply.tokens),
                 prompt_tokens=row,
                 tokens=reply.tokens,
                 logprobs=reply.logprobs,
@@ -98,10 +97,3 @@ class BestOf:
         by_draw = [scores[start : start + len(prompts)] for start in range(0, len(scores), len(prompts))]
         best = [max(range(self.count), key=lambda draw: by_draw[draw][place]) for place in range(len(prompts))]
         return [drawn[draw][place] for place, draw in enumerate(best)]
-
-
-def reply_text(tokenizer: PreTrainedTokenizerBase, tokens: list[int]) -> str:
-    """A reply's tokens as text."""
-    text = tokenizer.decode(tokens, skip_special_tokens=True)
-    assert isinstance(text, str)
-    return text

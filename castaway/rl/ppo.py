@@ -17,10 +17,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import torch
-from transformers import PreTrainedTokenizerBase
 
 from castaway.config.sections import PpoParams
 from castaway.models.scorer import Scorer
+from castaway.models.tokens import ChatTokenizer
 from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.ahead import meanwhile
 from castaway.rl.continuing import Batch, ContinuingRollout
@@ -51,7 +51,7 @@ class PpoTrainer:
     def __init__(
         self,
         actor: ActorCritic,
-        tokenizer: PreTrainedTokenizerBase,
+        tokenizer: ChatTokenizer,
         make: Callable[[], TextEnvironment],
         teacher: Teacher,
         scorer: Scorer,
@@ -90,6 +90,9 @@ class PpoTrainer:
         self.agreement = Agreement()
         self._ready: Batch | None = None
         """Played while the last update was made."""
+        self._rescores = params.importance_cap is not None or actor.causal.dtype != torch.float32
+        """Whether replies are read again before the update: another engine's log-probabilities of the same tokens
+        differ, and in bfloat16 already those of a pass with cached keys and values."""
         self._tokenizer = tokenizer
         self._make, self._teacher, self._scorer = make, teacher, scorer
         self._curves = curves
@@ -223,7 +226,7 @@ class PpoTrainer:
         with self.actor.reference():
             references = _by_trajectory([logprobs for logprobs, _ in self._update.score_all(pairs)], trajectories)
         own = None
-        if self.params.importance_cap is not None:
+        if self._rescores:
             read = self._update.score_all(pairs)
             own = _by_trajectory([logprobs for logprobs, _ in read], trajectories)
             for turn, (_, values) in zip(turns, read, strict=True):
@@ -251,7 +254,7 @@ class PpoTrainer:
         return len(found)
 
 
-def _sampling_rules(tokenizer: PreTrainedTokenizerBase, params: PpoParams) -> SamplingRules:
+def _sampling_rules(tokenizer: ChatTokenizer, params: PpoParams) -> SamplingRules:
     return SamplingRules.of(
         tokenizer,
         temperature=params.temperature,

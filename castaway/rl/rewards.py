@@ -42,19 +42,23 @@ def turn_reward(turn: Turn, model_score: float, params: PpoParams) -> float:
 
 
 def token_rewards(
-    turn: Turn, reference: Sequence[float], reward: float, kl_coefficient: float, estimator: KlEstimator
+    logprobs: Sequence[float],
+    reference: Sequence[float],
+    reward: float,
+    kl_coefficient: float,
+    estimator: KlEstimator,
 ) -> list[float]:
     """The reward of each token: minus kl_coefficient * KL(p || p_ref), and on the last token the turn's reward as well.
 
     Args:
-        turn: its log-probabilities are those of p.
+        logprobs: (reply tokens) log-probabilities in nats under the trainer's policy p before the update.
         reference: (reply tokens) log-probabilities in nats under the reference policy p_ref.
         reward: the turn's.
         kl_coefficient: weight of the penalty; 0 if it is not in the reward.
         estimator: of the KL at one token, see `castaway.rl.kl`.
     """
     estimate = kl_estimate(
-        torch.tensor(turn.logprobs, dtype=torch.float64), torch.tensor(reference, dtype=torch.float64), estimator
+        torch.tensor(logprobs, dtype=torch.float64), torch.tensor(reference, dtype=torch.float64), estimator
     )
     rewards: list[float] = (-kl_coefficient * estimate).tolist()
     rewards[-1] += reward
@@ -84,7 +88,7 @@ def make_samples(
         model_scores: for each trajectory and turn, the reward model's score in standard deviations.
         params: weights and discounts.
         kl_coefficient: of the penalty inside the reward; 0 if it is not there.
-        own: as `references`, but under the trainer's policy, if another engine drew the tokens.
+        own: as `references`, but under the trainer's policy; without it, the log-probabilities of the sampler count.
         ranks: the processes whose turns are one batch.
 
     Returns:
@@ -97,15 +101,11 @@ def make_samples(
     turns = [turn for trajectory in trajectories for turn in trajectory.turns]
     roles = [trajectory.role for trajectory in trajectories for _ in trajectory.turns]
     flat_references = [reference for rows in references for reference in rows]
-    raw, returns = _advantages(trajectories, references, model_scores, params, kl_coefficient)
+    trainers = [turn.logprobs for turn in turns] if own is None else [row for rows in own for row in rows]
+    raw, returns = _advantages(trajectories, trainers, references, model_scores, params, kl_coefficient)
     groups = roles if params.normalise_by == "role" else ["all"] * len(turns)
     advantages = _normalise_groups(turns, raw, groups, params, ranks)
-    if own is None:
-        trainers = [turn.logprobs for turn in turns]
-        weights: list[list[float] | None] = [None] * len(turns)
-    else:
-        trainers = [row for rows in own for row in rows]
-        weights = [_importance(row, turn, params.importance_cap) for row, turn in zip(trainers, turns, strict=True)]
+    weights = [_importance(row, turn, params.importance_cap) for row, turn in zip(trainers, turns, strict=True)]
     columns = (turns, flat_references, advantages, returns, trainers, weights)
     return [
         Sample(
@@ -122,6 +122,7 @@ def make_samples(
 
 def _advantages(
     trajectories: Sequence[Trajectory],
+    trainers: Sequence[list[float]],
     references: Sequence[Sequence[list[float]]],
     model_scores: Sequence[Sequence[float]],
     params: PpoParams,
@@ -137,9 +138,10 @@ def _advantages(
     )
     advantages: list[list[float]] = []
     returns: list[list[float]] = []
+    own = iter(trainers)
     for trajectory, reference, scores in zip(trajectories, references, model_scores, strict=True):
         rewards = [
-            token_rewards(turn, ref, turn_reward(turn, score, params), kl_coefficient, params.kl_estimator)
+            token_rewards(next(own), ref, turn_reward(turn, score, params), kl_coefficient, params.kl_estimator)
             for turn, ref, score in zip(trajectory.turns, reference, scores, strict=True)
         ]
         values = [turn.values for turn in trajectory.turns]

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from transformers import DynamicCache, PreTrainedTokenizerBase
+from transformers import DynamicCache
 
 from castaway.models.batches import by_tokens
 from castaway.models.folded import folded
-from castaway.models.tokens import pad_left, positions
+from castaway.models.tokens import ChatTokenizer, pad_left, positions
 from castaway.rl.actor_critic import ActorCritic
 
 WORTHWHILE = 64
@@ -39,8 +39,8 @@ class SamplingRules:
     """Logits are divided by it."""
     max_new_tokens: int
     """Tokens of a reply, at most."""
-    stop: int
-    """The token that ends a reply."""
+    stops: frozenset[int]
+    """The tokens that end a reply."""
     pad: int
     """The token that prompts are padded with, on the left."""
     tokens_per_pass: int = 65_536
@@ -48,17 +48,10 @@ class SamplingRules:
 
     @classmethod
     def of(
-        cls, tokenizer: PreTrainedTokenizerBase, *, temperature: float, max_new_tokens: int, tokens_per_pass: int
+        cls, tokenizer: ChatTokenizer, *, temperature: float, max_new_tokens: int, tokens_per_pass: int
     ) -> SamplingRules:
-        """The rules for a tokenizer, whose end token stops a reply.
-
-        Raises:
-            ValueError: the tokenizer has no end token, or none for padding.
-        """
-        stop, pad = tokenizer.eos_token_id, tokenizer.pad_token_id
-        if not isinstance(stop, int) or not isinstance(pad, int):
-            raise ValueError(f"the tokenizer needs one end token and one for padding, and has {stop!r} and {pad!r}")
-        return cls(temperature, max_new_tokens, stop, pad, tokens_per_pass)
+        """The rules for a tokenizer, any of whose stop tokens ends a reply."""
+        return cls(temperature, max_new_tokens, tokenizer.stops, tokenizer.pad, tokens_per_pass)
 
 
 def sample_replies(
@@ -79,7 +72,7 @@ def sample_replies(
     lengths = [len(prompt) + rules.max_new_tokens for prompt in prompts]
     with torch.inference_mode(), folded(actor.policy):
         for indices in by_tokens(lengths, rules.tokens_per_pass):
-            drawn = _sample_batch(actor, [prompts[index] for index in indices], rules, generator)
+            drawn = _Batch(actor, [prompts[index] for index in indices], rules, generator).draw()
             replies.update(zip(indices, drawn, strict=True))
     return [replies[index] for index in range(len(prompts))]
 
@@ -93,47 +86,81 @@ def shared_prefix(rows: Sequence[list[int]]) -> int:
     return min(shortest - 1, shortest if same is None else same)
 
 
-def _sample_batch(
-    actor: ActorCritic, prompts: list[list[int]], rules: SamplingRules, generator: torch.Generator
-) -> list[SampledReply]:
-    device = generator.device
-    shared = shared_prefix(prompts) if len(prompts) > 1 else 0
-    if shared < WORTHWHILE:
-        shared = 0
-    tokens, mask = (tensor.to(device) for tensor in pad_left([prompt[shared:] for prompt in prompts], rules.pad))
-    place = shared + positions(mask)
-    cache = DynamicCache()
-    if shared:
-        # The common beginning (the rules of the game) is read once, and its keys and values are copied to all rows.
-        beginning = torch.tensor([prompts[0][:shared]], device=device)
-        actor.last_hidden_state(input_ids=beginning, past_key_values=cache, use_cache=True)
-        cache.batch_repeat_interleave(len(prompts))
-        mask = torch.cat([mask.new_ones((len(prompts), shared)), mask], dim=1)
-    running = torch.ones(len(prompts), dtype=torch.bool, device=device)
-    columns: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]] = []
-    for _ in range(rules.max_new_tokens):
-        hidden = actor.last_hidden_state(
-            input_ids=tokens, attention_mask=mask, position_ids=place, past_key_values=cache, use_cache=True
-        )
-        log_all = torch.log_softmax(actor.logits(hidden) / rules.temperature, dim=-1)
-        drawn = torch.multinomial(log_all.exp(), 1, generator=generator)
-        columns.append((drawn[:, 0], log_all.gather(-1, drawn)[:, 0], actor.values(hidden), running))
-        # Replies that have ended are drawn on with the others: their further tokens are cut off below.
-        running = running & (drawn[:, 0] != rules.stop)
-        if not bool(running.any()):
-            break
-        tokens = drawn
-        place = place[:, -1:] + 1
-        mask = torch.cat([mask, mask.new_ones((len(prompts), 1))], dim=1)
-    drawn_all, logprobs, values, was_running = (torch.stack(column, dim=1) for column in zip(*columns, strict=True))
-    lengths = was_running.sum(1).tolist()
-    rows = zip(drawn_all.tolist(), logprobs.tolist(), values.tolist(), lengths, running.tolist(), strict=True)
-    return [
-        SampledReply(
-            tokens=row_tokens[:length],
-            logprobs=row_logprobs[:length],
-            values=row_values[:length],
-            stopped=not unfinished,
-        )
-        for row_tokens, row_logprobs, row_values, length, unfinished in rows
-    ]
+class _Batch:
+    """Prompts whose replies are drawn side by side; a row whose reply has ended leaves the batch."""
+
+    def __init__(
+        self, actor: ActorCritic, prompts: list[list[int]], rules: SamplingRules, generator: torch.Generator
+    ) -> None:
+        self._actor, self._rules, self._generator = actor, rules, generator
+        device = generator.device
+        shared = shared_prefix(prompts) if len(prompts) > 1 else 0
+        if shared < WORTHWHILE:
+            shared = 0
+        tokens, mask = pad_left([prompt[shared:] for prompt in prompts], rules.pad)
+        self._tokens, self._mask = tokens.to(device), mask.to(device)
+        self._positions = shared + positions(self._mask)
+        self._cache = DynamicCache()
+        if shared:
+            # The common beginning (the rules of the game) is read once, and its keys and values are copied to all rows.
+            beginning = torch.tensor([prompts[0][:shared]], device=device)
+            actor.last_hidden_state(input_ids=beginning, past_key_values=self._cache, use_cache=True)
+            self._cache.batch_repeat_interleave(len(prompts))
+            self._mask = torch.cat([self._mask.new_ones((len(prompts), shared)), self._mask], dim=1)
+        self._rows = torch.arange(len(prompts), device=device)
+        """The numbers of the rows that are still in the batch."""
+
+    def draw(self) -> list[SampledReply]:
+        """Draw all replies."""
+        count, most = len(self._rows), self._rules.max_new_tokens
+        device = self._rows.device
+        drawn = torch.zeros((count, most), dtype=torch.long, device=device)
+        logprobs, values = torch.zeros((count, most), device=device), torch.zeros((count, most), device=device)
+        lengths = torch.full((count,), most, device=device)
+        stopped = torch.zeros(count, dtype=torch.bool, device=device)
+        stops = torch.tensor(sorted(self._rules.stops), dtype=torch.long, device=device)
+        for place in range(most):
+            hidden = self._actor.last_hidden_state(
+                input_ids=self._tokens,
+                attention_mask=self._mask,
+                position_ids=self._positions,
+                past_key_values=self._cache,
+                use_cache=True,
+            )
+            log_all = torch.log_softmax(self._actor.logits(hidden) / self._rules.temperature, dim=-1)
+            tokens = self._draw_from(log_all, count)
+            rows = self._rows
+            drawn[rows, place] = tokens
+            logprobs[rows, place] = log_all.gather(-1, tokens[:, None])[:, 0]
+            values[rows, place] = self._actor.values(hidden)
+            ended = torch.isin(tokens, stops)
+            stopped[rows], lengths[rows[ended]] = ended, place + 1
+            if bool(ended.all()):
+                break
+            self._advance(tokens, ~ended)
+        columns = (drawn.tolist(), logprobs.tolist(), values.tolist(), lengths.tolist(), stopped.tolist())
+        return [
+            SampledReply(tokens=row[:length], logprobs=row_logprobs[:length], values=row_values[:length], stopped=done)
+            for row, row_logprobs, row_values, length, done in zip(*columns, strict=True)
+        ]
+
+    def _draw_from(self, log_all: torch.Tensor, count: int) -> torch.Tensor:
+        """One token for each row that is left, by the inverse of the cumulative distribution.
+
+        A number is drawn for each row that there was, so that it does not matter which have left.
+        """
+        numbers = torch.rand(count, generator=self._generator, device=log_all.device, dtype=torch.float64)[self._rows]
+        cumulative = log_all.exp().cumsum(-1, dtype=torch.float64)
+        reached = torch.searchsorted(cumulative, (numbers * cumulative[:, -1])[:, None], right=True)
+        return reached[:, 0].clamp(max=log_all.shape[-1] - 1)
+
+    def _advance(self, tokens: torch.Tensor, left: torch.Tensor) -> None:
+        """Go on with the drawn tokens, in the rows that are left."""
+        if not bool(left.all()):
+            kept = left.nonzero()[:, 0]
+            self._cache.batch_select_indices(kept)
+            self._rows, tokens = self._rows[kept], tokens[kept]
+            self._mask, self._positions = self._mask[kept], self._positions[kept]
+        self._tokens = tokens[:, None]
+        self._positions = self._positions[:, -1:] + 1
+        self._mask = torch.cat([self._mask, self._mask.new_ones((len(tokens), 1))], dim=1)

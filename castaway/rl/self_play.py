@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from random import Random
 
 import torch
-from transformers import PreTrainedTokenizerBase
 
 from castaway.config.sections import SelfPlayParams
+from castaway.models.tokens import ChatTokenizer
 from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.ahead import twin_of
 from castaway.rl.policies import ModelPolicy
@@ -32,7 +32,7 @@ class FrozenPool:
     def __init__(
         self,
         actor: ActorCritic,
-        tokenizer: PreTrainedTokenizerBase,
+        tokenizer: ChatTokenizer,
         params: SelfPlayParams,
         rules: SamplingRules,
         generator: torch.Generator,

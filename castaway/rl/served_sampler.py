@@ -15,13 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from transformers import PreTrainedTokenizerBase
 
 from castaway.errors import CastawayError
 from castaway.models.policy import save_adapter
-from castaway.models.tokens import prompt_tokens
+from castaway.models.tokens import ChatTokenizer
 from castaway.rl.actor_critic import ActorCritic
-from castaway.rl.policies import reply_text
 from castaway.rl.rollout import Generation
 from castaway.rl.sampling import SamplingRules
 from castaway.tasks.environment import Prompt
@@ -39,7 +37,7 @@ class ServedSampler:
         self,
         url: str,
         folder: Path,
-        tokenizer: PreTrainedTokenizerBase,
+        tokenizer: ChatTokenizer,
         rules: SamplingRules,
         actor: ActorCritic,
     ) -> None:
@@ -56,7 +54,7 @@ class ServedSampler:
         self._settings = {
             "temperature": rules.temperature,
             "max_tokens": rules.max_new_tokens,
-            "stop_token_ids": [rules.stop],
+            "stop_token_ids": sorted(rules.stops),
         }
         self._count = 0
 
@@ -87,10 +85,10 @@ class ServedSampler:
         Raises:
             CastawayError: the server fails.
         """
-        rows = [prompt_tokens(self._tokenizer, prompt.messages) for prompt in prompts]
+        rows = [self._tokenizer.prompt(prompt.messages) for prompt in prompts]
         drawn = asyncio.run(self._draw_all(rows))
         return [
-            Generation(text=reply_text(self._tokenizer, tokens), prompt_tokens=row, tokens=tokens, logprobs=logprobs)
+            Generation(text=self._tokenizer.text(tokens), prompt_tokens=row, tokens=tokens, logprobs=logprobs)
             for row, (tokens, logprobs) in zip(rows, drawn, strict=True)
         ]
 

@@ -93,7 +93,7 @@ class PolicyUpdate:
         return [[rows[index] for index in group] for group in by_tokens(lengths, self._params.tokens_per_pass)]
 
     def _imitation_loss(self, rows: Sequence[TaughtRow]) -> torch.Tensor:
-        batch = self.batch([(prompt, target) for prompt, target, _ in rows])
+        batch = self._actor.batch([(prompt, target) for prompt, target, _ in rows])
         learned = padded([[float(flag) for flag in flags] for _, _, flags in rows], batch)
         return -masked_mean(self._actor.score(batch, temperature=1.0).logprobs, learned)
 
@@ -117,10 +117,6 @@ class PolicyUpdate:
         optimizer.step()
         return norm.item(), total
 
-    def batch(self, pairs: Sequence[tuple[list[int], list[int]]]) -> TurnBatch:
-        """A padded batch of (prompt tokens, reply tokens) on the actor's device."""
-        return TurnBatch.of(list(pairs), self._generator.device)
-
     def score_all(self, pairs: Sequence[tuple[list[int], list[int]]]) -> list[tuple[list[float], list[float]]]:
         """For each (prompt tokens, reply tokens): log-probabilities in nats and values of the reply's tokens.
 
@@ -129,7 +125,7 @@ class PolicyUpdate:
         found: dict[int, tuple[list[float], list[float]]] = {}
         with torch.inference_mode():
             for group in by_tokens([len(prompt) + len(reply) for prompt, reply in pairs], self._params.tokens_per_pass):
-                batch = self.batch([pairs[index] for index in group])
+                batch = self._actor.batch([pairs[index] for index in group])
                 scores = self._actor.score(batch, self._params.temperature)
                 both = zip(unpadded(scores.logprobs, batch), unpadded(scores.values, batch), strict=True)
                 found.update(zip(group, both, strict=True))
@@ -175,7 +171,7 @@ class PolicyUpdate:
         self, samples: list[Sample], kl_coefficient: float, warming_up: bool
     ) -> tuple[torch.Tensor, dict[str, float]]:
         """The mean loss over the tokens of some samples, and figures of the same kind."""
-        batch = self.batch([(sample.turn.prompt_tokens, sample.turn.reply_tokens) for sample in samples])
+        batch = self._actor.batch([(sample.turn.prompt_tokens, sample.turn.reply_tokens) for sample in samples])
         scores = self._actor.score(
             batch,
             self._params.temperature,

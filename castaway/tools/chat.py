@@ -16,11 +16,11 @@ from threading import Thread
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, TextIteratorStreamer
+from transformers import AutoModelForCausalLM, TextIteratorStreamer
 
 from castaway.errors import CastawayError
 from castaway.models.scorer import Scorer
-from castaway.models.tokens import prompt_tokens
+from castaway.models.tokens import ChatTokenizer
 from castaway.tasks.environment import Message
 from castaway.tasks.registry import read_params
 from castaway.tools.transcript import clean
@@ -36,7 +36,7 @@ class Chat:
     """A conversation with one model."""
 
     model: Any
-    tokenizer: Any
+    tokenizer: ChatTokenizer
     ask: Ask
     temperature: float
     """0 always takes the most likely token."""
@@ -63,7 +63,7 @@ class Chat:
         self.history += [message for message in messages if message["role"] != "system" or not self.history]
         room = self.model.config.max_position_embeddings - self.max_new_tokens
         first = 1 if self.history[0]["role"] == "system" else 0
-        while len(prompt_tokens(self.tokenizer, self.history)) > room:
+        while len(self.tokenizer.prompt(self.history)) > room:
             if len(self.history) <= first + 1:
                 self.history.pop()
                 raise CastawayError(f"that is too long: with its answer it does not fit into the model's {room} tokens")
@@ -72,8 +72,8 @@ class Chat:
 
     def _stream(self) -> Iterator[str]:
         """Generate in a thread, and yield text as it comes, without the stop token."""
-        tokens = torch.tensor([prompt_tokens(self.tokenizer, self.history)], device=self.model.device)
-        streamer = TextIteratorStreamer(self.tokenizer, skip_prompt=True, skip_special_tokens=True)
+        tokens = torch.tensor([self.tokenizer.prompt(self.history)], device=self.model.device)
+        streamer = TextIteratorStreamer(self.tokenizer.tokenizer, skip_prompt=True, skip_special_tokens=True)
         sampling = {"do_sample": True, "temperature": self.temperature, "top_k": 0} if self.temperature else {}
         thread = Thread(
             target=self._generate,
@@ -82,8 +82,8 @@ class Chat:
                 "input_ids": tokens,
                 "attention_mask": torch.ones_like(tokens),
                 "max_new_tokens": self.max_new_tokens,
-                "eos_token_id": self.tokenizer.eos_token_id,
-                "pad_token_id": self.tokenizer.pad_token_id,
+                "eos_token_id": sorted(self.tokenizer.stops),
+                "pad_token_id": self.tokenizer.pad,
                 **(sampling or {"do_sample": False}),
             },
         )
@@ -107,16 +107,14 @@ def load_chat(folder: Path, ask: Ask, temperature: float, max_new_tokens: int) -
         CastawayError: the folder has no readable model, or its tokenizer has no chat template.
     """
     try:
-        tokenizer = AutoTokenizer.from_pretrained(folder)
+        tokenizer = ChatTokenizer.load(folder)
         model: Any = AutoModelForCausalLM.from_pretrained(folder)
     except (OSError, ValueError) as error:
         raise CastawayError(f"the model in {folder} cannot be read: {error}") from None
-    if not tokenizer.chat_template:
-        raise CastawayError(f"the tokenizer in {folder} has no chat template, so it is not a chat model")
     return Chat(model.eval(), tokenizer, ask, temperature, max_new_tokens)
 
 
-def load_scorer(root: Path, run: str, tokenizer: Any) -> Scorer:
+def load_scorer(root: Path, run: str, tokenizer: ChatTokenizer) -> Scorer:
     """The reward model of a run.
 
     Raises:

@@ -3,7 +3,6 @@
 import torch
 
 from castaway.datasets.pretraining import Document
-from castaway.models.tokens import prompt_tokens, reply_tokens
 from stages.base import WIDTH, AnswerTrainer, collate, document_tokens, packed
 from tests.castaway.rl.small import student
 
@@ -13,14 +12,14 @@ def test_answers_that_share_a_situation_are_scored_as_if_alone() -> None:
     messages = ({"role": "user", "content": "which way"},)
     answers = ("ACTION: LEFT", "REASONING: a\nACTION: RIGHT")
     rows = [document_tokens(tokenizer, Document(messages, answers))]
-    batch = collate(packed(rows[:1]), tokenizer.pad_token_id)
+    batch = collate(packed(rows[:1]), tokenizer.pad)
     labels = batch.pop("labels")
     shared = torch.log_softmax(actor.policy(**batch).logits, -1)[0]
     learned = [(place, token) for place, token in enumerate(labels[0].tolist()) if token != -100]
 
     alone = []
     for answer in answers:
-        prompt, reply = prompt_tokens(tokenizer, messages), reply_tokens(tokenizer, messages, answer)
+        prompt, reply = tokenizer.prompt(messages), tokenizer.reply(answer)
         scores = torch.log_softmax(actor.policy(input_ids=torch.tensor([prompt + reply])).logits, -1)[0]
         alone += [(scores[len(prompt) - 1 + k, token], token) for k, token in enumerate(reply)]
     assert [token for _, token in learned] == [token for _, token in alone]
@@ -34,9 +33,9 @@ def test_the_loss_is_the_usual_one() -> None:
     messages = ({"role": "user", "content": "which way"},)
     rows = [document_tokens(tokenizer, Document(messages, answers[:count])) for count in (1, 2)]
     rows = [row for piece in rows for row in packed([piece])]
-    usual = actor.policy(**collate(rows, tokenizer.pad_token_id)).loss
+    usual = actor.policy(**collate(rows, tokenizer.pad)).loss
     model = actor.causal
-    found = AnswerTrainer.compute_loss(None, model, collate(rows, tokenizer.pad_token_id))  # type: ignore[arg-type]
+    found = AnswerTrainer.compute_loss(None, model, collate(rows, tokenizer.pad))  # type: ignore[arg-type]
     assert torch.allclose(found, usual, atol=1e-6)
 
 
@@ -49,7 +48,7 @@ def test_documents_in_one_row_do_not_see_each_other() -> None:
     assert len(row["input_ids"]) == sum(len(piece["input_ids"]) for piece in pieces) <= WIDTH
 
     def loss(rows: list[dict[str, list[int]]]) -> float:
-        found = AnswerTrainer.compute_loss(None, actor.causal, collate(rows, tokenizer.pad_token_id))  # type: ignore[arg-type]
+        found = AnswerTrainer.compute_loss(None, actor.causal, collate(rows, tokenizer.pad))  # type: ignore[arg-type]
         return float(found)
 
     assert abs(loss([row]) - loss([one for piece in pieces for one in packed([piece])])) < 1e-6

@@ -31,7 +31,7 @@ def data(root: Path, url: str, name: str = "strictbot", **teacher: Any) -> dict[
         }
     )
     _, tokenizer = student()
-    tokenizer.save_pretrained(root / "data/answers/base")
+    tokenizer.save(root / "data/answers/base")
 
     def nothing(*_: Any) -> None:
         pass

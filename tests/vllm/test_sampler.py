@@ -9,13 +9,13 @@ from statistics import mean
 
 import pytest
 import torch
-from transformers import PreTrainedTokenizerFast
 
 from castaway.config.sections import LoraParams
 from castaway.envs.marooned.environment import MaroonedEnvironment
 from castaway.errors import CastawayError
-from castaway.models.policy import load_model, load_tokenizer, new_adapter
-from castaway.rl.actor_critic import ActorCritic, TurnBatch
+from castaway.models.policy import load_model, new_adapter
+from castaway.models.tokens import ChatTokenizer
+from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.ppo import PpoTrainer
 from castaway.rl.rollout import Generation
 from castaway.rl.sampling import SamplingRules
@@ -41,17 +41,19 @@ def server(weights: Path) -> Iterator[Server]:
 
 
 @pytest.fixture
-def student(weights: Path) -> tuple[ActorCritic, PreTrainedTokenizerFast]:
-    return ActorCritic(new_adapter(load_model(weights, []), LoraParams(rank=RANK, alpha=8))), load_tokenizer(weights)
+def student(weights: Path) -> tuple[ActorCritic, ChatTokenizer]:
+    return ActorCritic(new_adapter(load_model(weights, []), LoraParams(rank=RANK, alpha=8))), ChatTokenizer.load(
+        weights
+    )
 
 
-def rules_of(tokenizer: PreTrainedTokenizerFast) -> SamplingRules:
+def rules_of(tokenizer: ChatTokenizer) -> SamplingRules:
     return SamplingRules.of(tokenizer, temperature=TEMPERATURE, max_new_tokens=LONGEST, tokens_per_pass=4096)
 
 
 def logprobs(actor: ActorCritic, answers: list[Generation]) -> list[list[float]]:
     """The trainer's, of the same replies."""
-    batch = TurnBatch.of([(answer.prompt_tokens, answer.tokens) for answer in answers])
+    batch = actor.batch([(answer.prompt_tokens, answer.tokens) for answer in answers])
     with torch.no_grad():
         rows = actor.score(batch, TEMPERATURE).logprobs.tolist()
     return [row[: len(answer.tokens)] for row, answer in zip(rows, answers, strict=True)]
@@ -64,7 +66,7 @@ def differences(actor: ActorCritic, answers: list[Generation]) -> list[float]:
 
 
 def test_replies_come_from_the_adapter_of_the_moment(
-    server: Server, student: tuple[ActorCritic, PreTrainedTokenizerFast], tmp_path: Path
+    server: Server, student: tuple[ActorCritic, ChatTokenizer], tmp_path: Path
 ) -> None:
     actor, tokenizer = student
     prompts = [attempt.prompt for attempt in illegal(24)]
@@ -84,9 +86,7 @@ def test_replies_come_from_the_adapter_of_the_moment(
     assert [folder.name for folder in tmp_path.iterdir()] == [f"{tmp_path.name}-3"]
 
 
-def test_ppo_learns_from_them(
-    server: Server, student: tuple[ActorCritic, PreTrainedTokenizerFast], tmp_path: Path
-) -> None:
+def test_ppo_learns_from_them(server: Server, student: tuple[ActorCritic, ChatTokenizer], tmp_path: Path) -> None:
     actor, tokenizer = student
     settings = {"steps": 3, "episodes_per_step": 2, "max_new_tokens": LONGEST, "temperature": TEMPERATURE}
     params = ppo_params(**settings, importance_cap=2.0, ahead=True, sampler="vllm")
@@ -106,7 +106,7 @@ def test_ppo_learns_from_them(
     assert abs(steps[0]["reference_kl"]) < 1e-3 < abs(steps[2]["reference_kl"])
 
 
-def test_a_server_that_is_gone_is_told(student: tuple[ActorCritic, PreTrainedTokenizerFast], tmp_path: Path) -> None:
+def test_a_server_that_is_gone_is_told(student: tuple[ActorCritic, ChatTokenizer], tmp_path: Path) -> None:
     actor, tokenizer = student
     sampler = ServedSampler("http://127.0.0.1:9/v1", tmp_path, tokenizer, rules_of(tokenizer), actor)
     with pytest.raises(CastawayError, match=r"sampler at .* failed"):

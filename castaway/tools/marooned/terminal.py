@@ -110,11 +110,12 @@ def _model_policy(folder: Path) -> Policy:
         raise CastawayError(f"{folder} holds no model: expected a folder such as data/marooned/merge")
     import torch
 
-    from castaway.models.policy import load_model, load_tokenizer
+    from castaway.models.policy import load_model
+    from castaway.models.tokens import ChatTokenizer
     from castaway.rl.actor_critic import ActorCritic
     from castaway.rl.policies import ModelPolicy
     from castaway.rl.sampling import SamplingRules
 
-    actor, tokenizer = ActorCritic(load_model(folder)), load_tokenizer(folder)
+    actor, tokenizer = ActorCritic(load_model(folder)), ChatTokenizer.load(folder)
     rules = SamplingRules.of(tokenizer, temperature=0.7, max_new_tokens=64, tokens_per_pass=4096)
     return ModelPolicy(actor, tokenizer, rules, torch.Generator().manual_seed(0))

@@ -1,17 +1,18 @@
 """The tiny model's tokenizer and chat template, and what is written to disk."""
 
 from pathlib import Path
+from typing import Any
 
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from castaway.config.sections import LoraParams
-from castaway.models.policy import load_adapter, load_model, load_tokenizer, new_adapter
+from castaway.models.policy import load_adapter, load_model, new_adapter
 from castaway.models.reward import Scale
 from castaway.models.tiny import PAD, SPECIAL_TOKENS, new_model, train_tokenizer
-from castaway.models.tokens import pad_left, positions
-from castaway.rl.actor_critic import ActorCritic, TurnBatch
+from castaway.models.tokens import ChatTokenizer, pad_left, positions
+from castaway.rl.actor_critic import ActorCritic
 from tests.castaway.rl.small import small_base, stirred, student
 
 TOKENIZER = train_tokenizer(["piles WOOD_1 EAST 3\npack wood 0 room 4", "REASONING: a\nACTION: MOVE EAST"] * 5, 320)
@@ -67,7 +68,7 @@ def test_rows_are_padded_on_the_left() -> None:
 
 
 def test_an_adapter_comes_back_from_disk_and_merges_to_the_same_logits(tmp_path: Path) -> None:
-    tokenizer = student()[1]
+    tokenizer: Any = student()[1].tokenizer
     base, adapter, tokens = tmp_path / "base", tmp_path / "adapter", torch.tensor([[5, 6, 7, 8]])
     torch.manual_seed(0)
     new_model(small_base(), tokenizer).save_pretrained(base)
@@ -78,10 +79,10 @@ def test_an_adapter_comes_back_from_disk_and_merges_to_the_same_logits(tmp_path:
         "adapter_config.json", "adapter_model.safetensors", "value_head.safetensors"
     ]  # fmt: skip
     assert str(tmp_path) not in (adapter / "adapter_config.json").read_text("utf-8")
-    assert load_tokenizer(base).get_vocab() == tokenizer.get_vocab()
+    assert ChatTokenizer.load(base).tokenizer.get_vocab() == tokenizer.get_vocab()
     again = ActorCritic(load_adapter(load_model(base), adapter, trainable=False))
     again.load_value_head(adapter)
-    batch = TurnBatch.of([([5, 6], [7, 8, 9])])
+    batch = actor.batch([([5, 6], [7, 8, 9])])
     with torch.no_grad():
         one, other = actor.score(batch, 1.0), again.score(batch, 1.0)
         assert torch.equal(one.logprobs, other.logprobs) and torch.equal(one.values, other.values)

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import PreTrainedTokenizerFast
 
 from castaway.config.params import Params
 from castaway.config.sections import BaseParams, LoraParams, PpoParams, ReplayParams
 from castaway.models.policy import new_adapter
 from castaway.models.tiny import new_model, train_tokenizer
+from castaway.models.tokens import ChatTokenizer
 from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.tasks import TaskSource
 from castaway.tasks.environment import (
@@ -42,12 +42,12 @@ def small_base() -> BaseParams:
     return shipped().base.model_copy(update={"hidden_size": 32, "layers": 2, "heads": 2, "vocabulary": 300})
 
 
-def student(seed: int = 0) -> tuple[ActorCritic, PreTrainedTokenizerFast]:
+def student(seed: int = 0) -> tuple[ActorCritic, ChatTokenizer]:
     """An untrained student of width 32 with an adapter, and its tokenizer."""
     torch.manual_seed(seed)
     tokenizer = train_tokenizer(["REASONING: a\nACTION: LEFT", "ACTION: RIGHT", "which way"] * 9, 300)
     adapted = new_adapter(new_model(small_base(), tokenizer), LoraParams(rank=4, alpha=8))
-    return ActorCritic(adapted), tokenizer
+    return ActorCritic(adapted), ChatTokenizer(tokenizer)
 
 
 def stirred(actor: ActorCritic, scale: float = 0.1) -> ActorCritic:

@@ -120,9 +120,9 @@ def test_only_what_the_student_got_wrong_is_learned(wrong: str, learned: str) ->
     _, tokenizer = student()
     correction = correct(turn(wrong, "RIGHT"))
     prompt, target, flags = correction_tokens(tokenizer, correction)
-    assert tokenizer.decode(prompt) == "<|user|>prompt<|end|><|assistant|>"
-    assert tokenizer.decode(target) == f"{correction.target}<|end|>"
-    assert tokenizer.decode([token for token, flag in zip(target, flags, strict=True) if flag]) == learned
+    assert tokenizer.tokenizer.decode(prompt) == "<|user|>prompt<|end|><|assistant|>"
+    assert tokenizer.tokenizer.decode(target) == f"{correction.target}<|end|>"
+    assert tokenizer.tokenizer.decode([token for token, flag in zip(target, flags, strict=True) if flag]) == learned
     assert flags == sorted(flags)
 
 

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import PreTrainedTokenizerFast
 
 from castaway.config.sections import PpoParams
-from castaway.models.tokens import prompt_tokens, reply_tokens
+from castaway.models.tokens import ChatTokenizer
 from castaway.rl.actor_critic import ActorCritic, TurnBatch
 from castaway.rl.ppo import PpoTrainer
 from castaway.tasks.environment import Outcome
@@ -36,13 +35,13 @@ class Fork(Crossroads):
         return {"walker": super().step(actions)["walker"]}
 
 
-def batch_of(tokenizer: PreTrainedTokenizerFast, replies: list[str]) -> TurnBatch:
-    prompt = prompt_tokens(tokenizer, ASKED)
-    return TurnBatch.of([(prompt, reply_tokens(tokenizer, ASKED, reply)) for reply in replies])
+def batch_of(tokenizer: ChatTokenizer, replies: list[str]) -> TurnBatch:
+    prompt = tokenizer.prompt(ASKED)
+    return TurnBatch.of([(prompt, tokenizer.reply(reply)) for reply in replies], hidden_size=32)
 
 
 @pytest.fixture(scope="module")
-def taught() -> tuple[ActorCritic, PreTrainedTokenizerFast]:
+def taught() -> tuple[ActorCritic, ChatTokenizer]:
     """A student that says LEFT or RIGHT, one as often as the other, and now and then neither."""
     actor, tokenizer = student()
     batch = batch_of(tokenizer, [LEFT, RIGHT, LEFT, RIGHT, WRONG])
@@ -52,7 +51,7 @@ def taught() -> tuple[ActorCritic, PreTrainedTokenizerFast]:
         weight.requires_grad_(True)
     optimizer = torch.optim.AdamW(base, lr=1e-2)
     for _ in range(80):
-        loss = -actor.score(batch, 1.0).logprobs.sum() / len(batch.tokens)
+        loss = -actor.score(batch, 1.0).logprobs.sum() / len(batch.mask)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -62,7 +61,7 @@ def taught() -> tuple[ActorCritic, PreTrainedTokenizerFast]:
 
 
 def trainer(
-    taught: tuple[ActorCritic, PreTrainedTokenizerFast],
+    taught: tuple[ActorCritic, ChatTokenizer],
     seed: int = 1,
     make: Callable[[], Crossroads] = Fork,
     curves: tuple[str, ...] = (),
@@ -84,7 +83,7 @@ def trainer(
     return PpoTrainer(copy.deepcopy(actor), tokenizer, make, teacher, NoScorer(), params, seed, source, curves=curves)
 
 
-def chances(ppo: PpoTrainer, tokenizer: PreTrainedTokenizerFast) -> list[float]:
+def chances(ppo: PpoTrainer, tokenizer: ChatTokenizer) -> list[float]:
     """The likelihood of LEFT, RIGHT and WRONG."""
     with torch.no_grad():
         scores: list[float] = (
@@ -93,7 +92,7 @@ def chances(ppo: PpoTrainer, tokenizer: PreTrainedTokenizerFast) -> list[float]:
     return scores
 
 
-def test_what_is_rewarded_becomes_likelier(taught: tuple[ActorCritic, PreTrainedTokenizerFast]) -> None:
+def test_what_is_rewarded_becomes_likelier(taught: tuple[ActorCritic, ChatTokenizer]) -> None:
     ppo = trainer(taught)
     before = chances(ppo, taught[1])
     assert before[0] > 0.2 and before[1] > 0.2
@@ -105,7 +104,7 @@ def test_what_is_rewarded_becomes_likelier(taught: tuple[ActorCritic, PreTrained
     assert all(torch.tensor(list(values.values())).isfinite().all() for values in history)
 
 
-def test_details_of_outcomes_are_curves(taught: tuple[ActorCritic, PreTrainedTokenizerFast]) -> None:
+def test_details_of_outcomes_are_curves(taught: tuple[ActorCritic, ChatTokenizer]) -> None:
     class Counted(Fork):
         def outcome(self) -> Outcome:
             return Outcome(True, "", {"right": float(self.walked[-1] == "RIGHT"), "other": 1.0})
@@ -114,14 +113,14 @@ def test_details_of_outcomes_are_curves(taught: tuple[ActorCritic, PreTrainedTok
     assert metrics["right"] == metrics["mean_return"] and "other" not in metrics
 
 
-def test_a_strong_kl_penalty_holds_the_policy_back(taught: tuple[ActorCritic, PreTrainedTokenizerFast]) -> None:
+def test_a_strong_kl_penalty_holds_the_policy_back(taught: tuple[ActorCritic, ChatTokenizer]) -> None:
     free, held = trainer(taught), trainer(taught, kl_coefficient=3.0)
     for _ in range(6):
         free_kl, held_kl = free.step()["reference_kl"], held.step()["reference_kl"]
     assert held_kl < free_kl
 
 
-def test_the_base_and_the_reference_do_not_move(taught: tuple[ActorCritic, PreTrainedTokenizerFast]) -> None:
+def test_the_base_and_the_reference_do_not_move(taught: tuple[ActorCritic, ChatTokenizer]) -> None:
     ppo, batch = trainer(taught), batch_of(taught[1], [LEFT, RIGHT])
     with torch.no_grad(), taught[0].reference():
         before = taught[0].score(batch, 1.0).logprobs
@@ -130,7 +129,7 @@ def test_the_base_and_the_reference_do_not_move(taught: tuple[ActorCritic, PreTr
         assert torch.equal(ppo.actor.score(batch, 1.0).logprobs, before)
 
 
-def test_corrections_are_collected_and_learned_from(taught: tuple[ActorCritic, PreTrainedTokenizerFast]) -> None:
+def test_corrections_are_collected_and_learned_from(taught: tuple[ActorCritic, ChatTokenizer]) -> None:
     ppo = trainer(taught, sft_interval=2, sft_minimum=1)
     first = ppo.step()
     second = ppo.step()
@@ -154,7 +153,7 @@ def test_corrections_are_collected_and_learned_from(taught: tuple[ActorCritic, P
     ],
 )
 def test_a_resumed_run_goes_on_as_if_unbroken(
-    taught: tuple[ActorCritic, PreTrainedTokenizerFast], changes: dict[str, Any]
+    taught: tuple[ActorCritic, ChatTokenizer], changes: dict[str, Any]
 ) -> None:
     settings = {"sft_interval": 3, "sft_minimum": 1, "episodes_per_step": 4, "make": Crossroads, **changes}
     unbroken = trainer(taught, **settings)
@@ -173,7 +172,7 @@ def test_a_resumed_run_goes_on_as_if_unbroken(
 
 
 def test_as_many_episodes_are_played_ahead_and_none_for_nobody(
-    taught: tuple[ActorCritic, PreTrainedTokenizerFast],
+    taught: tuple[ActorCritic, ChatTokenizer],
 ) -> None:
     settings = {"steps": 3, "episodes_per_step": 4, "make": Crossroads, "epochs": 2, "minibatch_turns": 4}
     plain, ahead = (trainer(taught, **settings, ahead=ahead) for ahead in (False, True))
@@ -186,7 +185,7 @@ def test_as_many_episodes_are_played_ahead_and_none_for_nobody(
 
 
 def test_a_twin_shares_what_is_frozen_and_follows_what_is_trained(
-    taught: tuple[ActorCritic, PreTrainedTokenizerFast],
+    taught: tuple[ActorCritic, ChatTokenizer],
 ) -> None:
     ppo = trainer(taught, ahead=True, make=Crossroads)
     names = dict(ppo.actor.named_parameters())
@@ -200,7 +199,7 @@ def test_a_twin_shares_what_is_frozen_and_follows_what_is_trained(
     assert all(torch.equal(names[name], twins[name]) for name in trained)
 
 
-def test_the_same_is_played_ahead_whoever_is_faster(taught: tuple[ActorCritic, PreTrainedTokenizerFast]) -> None:
+def test_the_same_is_played_ahead_whoever_is_faster(taught: tuple[ActorCritic, ChatTokenizer]) -> None:
     settings = {"episodes_per_step": 4, "make": Crossroads, "ahead": True, "lanes": 2, "minibatch_turns": 4}
     prompt, slow = trainer(taught, **settings), trainer(taught, **settings)
     judge = slow._teacher.judge
@@ -214,7 +213,7 @@ def test_the_same_is_played_ahead_whoever_is_faster(taught: tuple[ActorCritic, P
 
 
 def test_a_minibatch_in_several_passes_makes_the_update_of_one(
-    taught: tuple[ActorCritic, PreTrainedTokenizerFast],
+    taught: tuple[ActorCritic, ChatTokenizer],
 ) -> None:
     settings = {"episodes_per_step": 8, "make": Crossroads, "sft_interval": 1, "sft_minimum": 1}
     whole, parts = (trainer(taught, **settings, tokens_per_pass=tokens) for tokens in (65536, 40))
@@ -227,7 +226,7 @@ def test_a_minibatch_in_several_passes_makes_the_update_of_one(
     assert all(torch.allclose(a, b, atol=1e-4) for a, b in pairs)
 
 
-def test_a_checkpoint_of_other_weights_is_refused(taught: tuple[ActorCritic, PreTrainedTokenizerFast]) -> None:
+def test_a_checkpoint_of_other_weights_is_refused(taught: tuple[ActorCritic, ChatTokenizer]) -> None:
     ppo = trainer(taught)
     state = ppo.state()
     state["trained"].popitem()
@@ -235,7 +234,7 @@ def test_a_checkpoint_of_other_weights_is_refused(taught: tuple[ActorCritic, Pre
         ppo.load_state(state)
 
 
-def test_a_saved_state_does_not_change_with_the_run(taught: tuple[ActorCritic, PreTrainedTokenizerFast]) -> None:
+def test_a_saved_state_does_not_change_with_the_run(taught: tuple[ActorCritic, ChatTokenizer]) -> None:
     ppo = trainer(taught)
     ppo.step()
     state = ppo.state()
@@ -245,7 +244,7 @@ def test_a_saved_state_does_not_change_with_the_run(taught: tuple[ActorCritic, P
 
 
 def test_while_the_critic_warms_up_the_policy_stands_still(
-    taught: tuple[ActorCritic, PreTrainedTokenizerFast],
+    taught: tuple[ActorCritic, ChatTokenizer],
 ) -> None:
     ppo = trainer(taught, critic_warmup=1)
     before = {name: weight.detach().clone() for name, weight in ppo.actor.named_parameters()}
@@ -256,13 +255,13 @@ def test_while_the_critic_warms_up_the_policy_stands_still(
     assert any("lora" in n and not torch.equal(w, before[n]) for n, w in ppo.actor.named_parameters())
 
 
-def test_an_update_that_goes_too_far_is_broken_off(taught: tuple[ActorCritic, PreTrainedTokenizerFast]) -> None:
+def test_an_update_that_goes_too_far_is_broken_off(taught: tuple[ActorCritic, ChatTokenizer]) -> None:
     whole, broken = (trainer(taught, learning_rate=0.05, epochs=6, target_kl=kl).step() for kl in (None, 1e-4))
     assert whole["minibatches"] == 6 * 1
     assert 1 < broken["minibatches"] < 6
 
 
-def test_the_kl_penalty_works_in_the_loss_as_well(taught: tuple[ActorCritic, PreTrainedTokenizerFast]) -> None:
+def test_the_kl_penalty_works_in_the_loss_as_well(taught: tuple[ActorCritic, ChatTokenizer]) -> None:
     free = trainer(taught, kl_in="loss", kl_estimator="k3")
     held = trainer(taught, kl_in="loss", kl_estimator="k3", kl_coefficient=3.0)
     for _ in range(6):
@@ -270,20 +269,20 @@ def test_the_kl_penalty_works_in_the_loss_as_well(taught: tuple[ActorCritic, Pre
     assert held_kl < free_kl
 
 
-def test_the_kl_coefficient_adapts(taught: tuple[ActorCritic, PreTrainedTokenizerFast]) -> None:
+def test_the_kl_coefficient_adapts(taught: tuple[ActorCritic, ChatTokenizer]) -> None:
     ppo = trainer(taught, kl_coefficient=1.0, adaptive_kl=0.5)
     # The first KL is zero: far below the target, the coefficient falls by two per cent.
     assert [ppo.step()["kl_coefficient"], ppo.step()["kl_coefficient"]] == [1.0, pytest.approx(0.98)]
 
 
-def test_the_samplers_own_probabilities_weigh_one(taught: tuple[ActorCritic, PreTrainedTokenizerFast]) -> None:
+def test_the_samplers_own_probabilities_weigh_one(taught: tuple[ActorCritic, ChatTokenizer]) -> None:
     plain, weighed = trainer(taught), trainer(taught, importance_cap=2.0)
     plain.step(), weighed.step()
     pairs = zip(plain.actor.parameters(), weighed.actor.parameters(), strict=True)
     assert all(torch.allclose(one, other, atol=1e-4) for one, other in pairs)
 
 
-def test_steps_of_a_fixed_number_of_turns(taught: tuple[ActorCritic, PreTrainedTokenizerFast]) -> None:
+def test_steps_of_a_fixed_number_of_turns(taught: tuple[ActorCritic, ChatTokenizer]) -> None:
     ppo = trainer(taught, make=lambda: Crossroads(6), episodes_per_step=4, turns_per_step=16)
     history = [ppo.step() for _ in range(4)]
     assert "success_rate" not in history[0] and "success_rate" in history[1]

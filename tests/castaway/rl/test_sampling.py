@@ -8,8 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from castaway.models.tokens import prompt_tokens, reply_tokens
-from castaway.rl.actor_critic import ActorCritic, TurnBatch
+from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.sampling import WORTHWHILE, SampledReply, SamplingRules, sample_replies, shared_prefix
 from tests.castaway.rl.small import stirred, student
 
@@ -23,7 +22,7 @@ def drawn(
     seed: int = 3,
     prompts: Sequence[list[int]] = PROMPTS,
 ) -> list[SampledReply]:
-    rules = SamplingRules(temperature, max_new_tokens=9, stop=20, pad=0, tokens_per_pass=tokens_per_pass)
+    rules = SamplingRules(temperature, max_new_tokens=9, stops=frozenset({20}), pad=0, tokens_per_pass=tokens_per_pass)
     return sample_replies(actor, prompts, rules, torch.Generator().manual_seed(seed))
 
 
@@ -39,7 +38,7 @@ def test_the_samplers_probabilities_and_values_are_the_trainers(
     actor = stirred(student()[0])
     prompts = [beginning + prompt for prompt in PROMPTS]
     samples = drawn(actor, temperature, tokens_per_pass, prompts=prompts)
-    turns = TurnBatch.of([(prompt, sample.tokens) for prompt, sample in zip(prompts, samples, strict=True)])
+    turns = actor.batch([(prompt, sample.tokens) for prompt, sample in zip(prompts, samples, strict=True)])
     with torch.no_grad():
         scores = actor.score(turns, temperature)
     for row, sample in enumerate(samples):
@@ -83,8 +82,10 @@ def test_the_same_generator_draws_the_same() -> None:
 
 def test_a_reply_ends_with_its_stop_token_or_at_the_limit() -> None:
     actor = student()[0]
-    rules = SamplingRules(1.0, max_new_tokens=60, stop=20, pad=0)
-    samples = sample_replies(actor, PROMPTS[:2], SamplingRules(1.0, 6, 20, 0), torch.Generator().manual_seed(0))
+    rules = SamplingRules(1.0, max_new_tokens=60, stops=frozenset({20}), pad=0)
+    samples = sample_replies(
+        actor, PROMPTS[:2], SamplingRules(1.0, 6, frozenset({20}), 0), torch.Generator().manual_seed(0)
+    )
     assert all(len(sample.tokens) == 6 for sample in samples if not sample.stopped)
     samples = sample_replies(actor, [[5]] * 64, rules, torch.Generator().manual_seed(0))
     stopped = [sample for sample in samples if sample.stopped]
@@ -96,7 +97,7 @@ def test_a_reply_ends_with_its_stop_token_or_at_the_limit() -> None:
 
 def test_the_reference_is_the_model_without_its_adapter() -> None:
     actor = stirred(student()[0])
-    batch = TurnBatch.of([([5, 6], [7, 8, 9]), ([5], [6])])
+    batch = actor.batch([([5, 6], [7, 8, 9]), ([5], [6])])
     with torch.no_grad():
         adapted = actor.score(batch, 1.0).logprobs
         with actor.reference():
@@ -110,7 +111,7 @@ def test_the_reference_is_the_model_without_its_adapter() -> None:
 def test_scores_are_log_probabilities_of_each_reply_token() -> None:
     actor = stirred(student()[0])
     with torch.no_grad():
-        scores = actor.score(TurnBatch.of([([5, 6], [7, 8])]), 0.5)
+        scores = actor.score(actor.batch([([5, 6], [7, 8])]), 0.5)
         logits = actor.policy(input_ids=torch.tensor([[5, 6, 7, 8]])).logits[0] / 0.5
     by_hand = torch.log_softmax(logits, -1)
     assert scores.logprobs[0].tolist() == pytest.approx([by_hand[1, 7].item(), by_hand[2, 8].item()], abs=1e-5)
@@ -120,17 +121,19 @@ def test_scores_are_log_probabilities_of_each_reply_token() -> None:
 
 @pytest.mark.parametrize("learn_entropy", [False, True])
 def test_a_gradient_flows_from_the_entropy_if_it_is_to_be_learned(learn_entropy: bool) -> None:
-    scores = stirred(student()[0]).score(TurnBatch.of([([5, 6], [7, 8])]), 1.0, learn_entropy=learn_entropy)
+    actor = stirred(student()[0])
+    scores = actor.score(actor.batch([([5, 6], [7, 8])]), 1.0, learn_entropy=learn_entropy)
     assert scores.logprobs.requires_grad
     assert scores.entropy.requires_grad == learn_entropy
 
 
 def test_prompt_and_reply_tokens_join_into_the_conversation() -> None:
-    tokenizer = student()[1]
+    chat = student()[1]
+    tokenizer: Any = chat.tokenizer
     messages = [{"role": "system", "content": "a  b"}, {"role": "user", "content": "which way\n"}]
     reply = "REASONING: ü\nACTION: LEFT"
     whole = tokenizer.apply_chat_template([*messages, {"role": "assistant", "content": reply}], tokenize=False)
-    tokens = prompt_tokens(tokenizer, messages) + reply_tokens(tokenizer, messages, reply)
+    tokens = chat.prompt(messages) + chat.reply(reply)
     assert tokens == tokenizer(whole, add_special_tokens=False)["input_ids"]
-    assert tokens[-1] == tokenizer.eos_token_id
-    assert tokenizer.decode(reply_tokens(tokenizer, messages, reply), skip_special_tokens=True) == reply
+    assert tokens[-1] == tokenizer.eos_token_id and chat.stops == {tokenizer.eos_token_id}
+    assert chat.text(chat.reply(reply)) == reply

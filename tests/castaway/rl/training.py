@@ -12,8 +12,7 @@ from typing import Any
 
 import torch
 
-from castaway.models.tokens import prompt_tokens, reply_tokens
-from castaway.rl.actor_critic import ActorCritic, TurnBatch
+from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.launch import together
 from castaway.rl.ppo import PpoTrainer
 from castaway.rl.rollout import Generation
@@ -51,9 +50,9 @@ class Scripted:
 
     def _answer(self, messages: Sequence[Message]) -> Generation:
         text = REPLIES[sum(map(ord, messages[0]["content"])) % len(REPLIES)]
-        prompt, reply = prompt_tokens(self._tokenizer, messages), reply_tokens(self._tokenizer, messages, text)
+        prompt, reply = self._tokenizer.prompt(messages), self._tokenizer.reply(text)
         with torch.no_grad():
-            scores = self._actor.score(TurnBatch.of([(prompt, reply)]), 1.0)
+            scores = self._actor.score(self._actor.batch([(prompt, reply)]), 1.0)
         return Generation(text, prompt, reply, scores.logprobs[0].tolist(), scores.values[0].tolist())
 
 

@@ -15,10 +15,9 @@ from peft import get_peft_model
 from castaway.config.sections import LoraParams
 from castaway.envs.strictbot.bank import questions
 from castaway.errors import CastawayError
-from castaway.models.policy import load_model, load_tokenizer, lora_config, new_adapter, save_adapter
+from castaway.models.policy import load_model, lora_config, new_adapter, save_adapter
 from castaway.models.reward import Scale, sequence_classifier
 from castaway.models.tiny import CONTEXT, END, new_model, train_tokenizer
-from castaway.models.tokens import prompt_tokens
 from castaway.tasks.reply import Reply
 from castaway.tools.chat import Chat, load_chat, plain
 from castaway.tools.transcript import clean
@@ -81,7 +80,7 @@ def test_the_reward_model_says_what_it_thinks(folder: Path, tmp_path: Path) -> N
     shutil.copytree(folder, tmp_path / "data" / "answers" / "base")
     shutil.copy(ROOT / "params.yaml", tmp_path)
     save_adapter(new_adapter(load_model(folder), lora), task / "sft")
-    classifier = sequence_classifier(folder, [task / "sft"], load_tokenizer(folder).pad_token_id)
+    classifier = sequence_classifier(load_model(folder, [task / "sft"]))
     settings = lora_config(lora, task_type="SEQ_CLS")
     settings.modules_to_save = ["score"]
     save_adapter(get_peft_model(classifier, settings), task / "reward_model")
@@ -129,7 +128,7 @@ def test_a_mistake_is_told_in_one_line(arguments: list[str], said: str) -> None:
 def test_the_stop_token_ends_an_answer_and_is_not_shown(folder: Path) -> None:
     """A model made to say its stop token after one word."""
     talk = load_chat(folder, plain, 0.0, 40)
-    stop, word = talk.tokenizer.eos_token_id, talk.tokenizer(" so", add_special_tokens=False)["input_ids"][0]
+    stop, word = min(talk.tokenizer.stops), talk.tokenizer.piece(" so")[0]
     plan = iter([word, stop])
 
     def forward(*inputs: object, original: object = talk.model.forward, **arguments: object) -> object:
@@ -149,6 +148,6 @@ def test_what_no_longer_fits_is_forgotten_in_turns(folder: Path) -> None:
     for number in range(12):
         list(talk.answer(f"what is so {number} " * 8))
         assert talk.history[0]["role"] == "user"
-        assert len(prompt_tokens(talk.tokenizer, talk.history[:-1])) <= CONTEXT - 4
+        assert len(talk.tokenizer.prompt(talk.history[:-1])) <= CONTEXT - 4
     with pytest.raises(CastawayError, match="too long"):
         list(talk.answer("what is so " * 400))

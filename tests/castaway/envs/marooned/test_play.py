@@ -11,7 +11,7 @@ from castaway.envs.marooned.scenario import load_scenario
 from castaway.envs.marooned.scripted import Script, Typist, Waiter, Worker
 from castaway.errors import CastawayError
 from castaway.models.tiny import train_tokenizer
-from castaway.models.tokens import prompt_tokens
+from castaway.models.tokens import ChatTokenizer
 
 
 def winner(scenario: str, seed: int, crew: Script, traitor: Script) -> str:
@@ -64,8 +64,8 @@ def test_the_compact_text_is_short_whatever_is_said() -> None:
                 actions[prompt.agent] = talk if random.random() < 0.3 else legal
             environment.step(actions)
     texts = [message["content"] for prompt in prompts for message in prompt.messages]
-    tokenizer = train_tokenizer((text for text in texts if " says " not in text), 1024)
-    assert max(len(prompt_tokens(tokenizer, prompt.messages)) for prompt in prompts) <= 200
+    tokenizer = ChatTokenizer(train_tokenizer((text for text in texts if " says " not in text), 1024))
+    assert max(len(tokenizer.prompt(prompt.messages)) for prompt in prompts) <= 200
 
 
 def test_an_unknown_scenario_is_named() -> None:

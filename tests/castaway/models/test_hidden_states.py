@@ -8,10 +8,11 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModel
 
-from castaway.models.places import KNOWN_BLOCKS, hidden_states_at
+from castaway.models.hidden_states import KNOWN_BLOCKS, hidden_states_at
 from castaway.models.tokens import pad_left, positions
 
 PLACES = torch.tensor([[2, 3, 6], [0, 5, 5]])
+LINES = torch.arange(2)[:, None]
 FAMILIES = ("llama", "mistral", "qwen2", "qwen3", "granite", "gemma2", "olmo2")
 
 
@@ -32,7 +33,7 @@ def test_states_and_gradients_are_those_of_the_whole_row(family: str) -> None:
     found = []
     for states in (
         model(input_ids=tokens).last_hidden_state[torch.arange(2)[:, None], PLACES],
-        hidden_states_at(model, PLACES, input_ids=tokens),
+        hidden_states_at(model, LINES, PLACES, input_ids=tokens),
     ):
         model.zero_grad()
         (states * torch.linspace(-1, 1, 16)).square().sum().backward()
@@ -45,7 +46,7 @@ def test_padding_on_the_left_stays_unseen() -> None:
     model = decoder("llama").eval()
     tokens, mask = pad_left([[5, 6, 7], [8, 9, 10, 11, 12]], 0)
     states = hidden_states_at(
-        model, torch.tensor([[4], [4]]), input_ids=tokens, attention_mask=mask, position_ids=positions(mask)
+        model, LINES, torch.tensor([[4], [4]]), input_ids=tokens, attention_mask=mask, position_ids=positions(mask)
     )
     alone = model(input_ids=torch.tensor([[5, 6, 7]])).last_hidden_state[0, -1]
     torch.testing.assert_close(states[0, 0], alone, rtol=1e-5, atol=1e-6)
@@ -56,7 +57,7 @@ def test_the_model_is_as_before_afterwards() -> None:
     tokens = torch.randint(3, 40, (2, 8))
     whole = model(input_ids=tokens).last_hidden_state
     with pytest.raises(IndexError):
-        hidden_states_at(model, PLACES + 100, input_ids=tokens)
+        hidden_states_at(model, LINES, PLACES + 100, input_ids=tokens)
     assert torch.equal(model(input_ids=tokens).last_hidden_state, whole)
 
 

@@ -1,0 +1,81 @@
+"""Rows in trees are read as they would be one by one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from transformers import AutoConfig, AutoModel
+
+from castaway.models.hidden_states import hidden_states_at
+from castaway.models.rows import Rows, merged, trees_of
+
+ROW = st.lists(st.integers(3, 5), min_size=1, max_size=12)
+FAMILIES = ("llama", "qwen2", "qwen3", "gemma", "phi3", "granite")
+
+
+@given(st.lists(ROW, min_size=1, max_size=9), st.integers(1, 30))
+def test_a_tree_holds_every_row_on_a_path_of_its_own_and_nothing_twice(rows: list[list[int]], width: int) -> None:
+    trees = merged(rows, width)
+    assert sorted(number for tree in trees for number in tree.paths) == list(range(len(rows)))
+    for tree in trees:
+        assert len(tree.tokens) <= max(width, max(len(rows[number]) for number in tree.paths))
+        for number, path in tree.paths.items():
+            assert [tree.tokens[place] for place in path] == rows[number]
+        assert {place for path in tree.paths.values() for place in path} == set(range(len(tree.tokens)))
+        # No two rows share their last token, so that each keeps a place of its own.
+        assert len({path[-1] for path in tree.paths.values()}) == len(tree.paths)
+
+
+@given(st.lists(st.tuples(ROW, st.integers(0, 11)), min_size=2, max_size=6))
+def test_no_more_is_shared_than_is_allowed(pairs: list[tuple[list[int], int]]) -> None:
+    rows, limits = [row for row, _ in pairs], [min(limit, len(row) - 1) for row, limit in pairs]
+    (tree,) = merged(rows, 100, limits)
+    for number, path in tree.paths.items():
+        own = path[limits[number] :]
+        others = {place for other, places in tree.paths.items() if other != number for place in places}
+        assert not others & set(own)
+
+
+def decoder(family: str, hidden_size: int = 256) -> Any:
+    torch.manual_seed(0)
+    sizes = {"hidden_size": hidden_size, "intermediate_size": 64, "num_hidden_layers": 2, "vocab_size": 40}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16}
+    tokens = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+    return AutoModel.from_config(AutoConfig.for_model(family, **sizes, **heads, **tokens))
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_states_and_gradients_are_those_of_the_rows_one_by_one(family: str, attention: str) -> None:
+    model = decoder(family)
+    model.set_attn_implementation(attention)
+    same = torch.randint(3, 40, (30,)).tolist()
+    rows = [[*same, *torch.randint(3, 40, (length,)).tolist()] for length in (4, 9, 1, 6)]
+    rows += [rows[0], [7, 8, 9]]
+    places = [[len(row) - 1, len(row) // 2] for row in rows]
+    found = Rows.of(rows, places, 256)
+    assert found.sees is not None and found.tokens.numel() < sum(map(len, rows))
+    alone = [
+        model(input_ids=torch.tensor([row])).last_hidden_state[0, spots]
+        for row, spots in zip(rows, places, strict=True)
+    ]
+    results = []
+    for states in (torch.stack(alone), hidden_states_at(model, found.lines, found.columns, **found.inputs(model))):
+        model.zero_grad()
+        (states * torch.linspace(-1, 1, 256)).square().sum().backward()
+        results.append([states.detach(), *(weight.grad.clone() for weight in model.parameters())])
+    for one, other in zip(*results, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+
+
+def test_rows_that_share_little_and_small_models_are_padded() -> None:
+    same = list(range(3, 33))
+    assert trees_of([[*same, 1], [*same, 2]], 256) and not trees_of([[*same, 1], [*same, 2]], 255)
+    assert not trees_of([[3, 4, 5], [4, 5, 6]], 256)
+    found = Rows.of([[3, 4, 5], [4, 5]], [[2], [0, 1]], 256)
+    assert found.sees is None and found.tokens.tolist() == [[3, 4, 5], [4, 5, 0]]
+    assert found.columns.tolist() == [[2, 0], [0, 1]] and found.lines.tolist() == [[0, 0], [1, 1]]

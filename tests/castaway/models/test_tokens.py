@@ -1,0 +1,71 @@
+"""Prompts, replies and stop tokens of five families of chat models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from unicodedata import normalize
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from castaway.errors import CastawayError
+from castaway.models.tokens import ChatTokenizer
+from tests.families import FAMILIES, write_family
+
+ASKED = ({"role": "system", "content": "You are a tutor."}, {"role": "user", "content": "Is 2 + 2 = 5?"})
+TEXTS = ["REASONING: a mistake\nACTION: That is not right, 2 + 2 is 4.", "You are a tutor. Is 2 + 2 = 5?"] * 5
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def chat(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ChatTokenizer]:
+    name = str(request.param)
+    return name, ChatTokenizer.load(write_family(name, tmp_path_factory.mktemp(name), TEXTS))
+
+
+def test_a_reply_ends_with_the_token_that_the_template_writes(chat: tuple[str, ChatTokenizer]) -> None:
+    name, tokenizer = chat
+    raw, family = tokenizer.tokenizer, FAMILIES[name]
+    reply = tokenizer.reply("ACTION: no")
+    assert raw.decode(reply) == f"ACTION: no{family.ending}"
+    assert tokenizer.stops == {raw.convert_tokens_to_ids(token) for token in {*family.stops, family.eos}}
+    assert reply[-1] in tokenizer.stops and not tokenizer.stops & set(reply[:-1])
+    assert tokenizer.text(reply) == "ACTION: no"
+
+
+def test_a_prompt_is_the_same_every_day_and_holds_all_messages(chat: tuple[str, ChatTokenizer]) -> None:
+    name, tokenizer = chat
+    text = str(tokenizer.tokenizer.decode(tokenizer.prompt(ASKED)))
+    assert tokenizer.prompt(ASKED) == tokenizer.prompt(ASKED)
+    assert "You are a tutor." in text and "Is 2 + 2 = 5?" in text
+    assert ("Today Date: 26 Jul 2024" in text) == (name == "llama")
+    assert ("</think>" in text) == (name == "qwen3")
+    # Gemma's template refuses a system message: it stands before the question.
+    assert ("tutor.\n\nIs 2" in text) == (name == "gemma")
+
+
+def test_padding_needs_no_token_of_its_own(chat: tuple[str, ChatTokenizer]) -> None:
+    name, tokenizer = chat
+    pad = FAMILIES[name].pad
+    assert tokenizer.pad in tokenizer.stops if pad is None else tokenizer.tokenizer.decode([tokenizer.pad]) == pad
+
+
+@given(text=st.text(st.characters(min_codepoint=32, exclude_categories=["Cs"]), max_size=40))
+@settings(deadline=None, max_examples=60)
+def test_any_reply_comes_back(chat: tuple[str, ChatTokenizer], text: str) -> None:
+    # Qwen's tokenizers write all text in the composed form.
+    assert normalize("NFC", chat[1].text(chat[1].reply(text))) == normalize("NFC", text)
+
+
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        ("", "has no chat template"),
+        ("{% for m in messages %}{{ m['role'] + ': ' + m['content'] + '\n' }}{% endfor %}", "writes no stop token"),
+    ],
+)
+def test_a_model_that_is_no_chat_model_is_refused(tmp_path: Path, template: str, said: str) -> None:
+    raw = ChatTokenizer.load(write_family("qwen2", tmp_path, TEXTS)).tokenizer
+    raw.chat_template = template
+    with pytest.raises(CastawayError, match=said):
+        ChatTokenizer(raw)
