@@ -135,9 +135,9 @@ def test_a_turns_reward_is_weighed() -> None:
 
 def test_token_rewards_hold_the_kl_penalty_and_the_reward_at_the_end() -> None:
     # -0.1 * (-1 + 3) = -0.2;  -0.1 * (-1 + 1) + 5
-    assert token_rewards(turn(0.0), [-3.0, -1.0], 5.0, 0.1, "k1") == pytest.approx([-0.2, 5.0])
+    assert token_rewards(turn(0.0).logprobs, [-3.0, -1.0], 5.0, 0.1, "k1") == pytest.approx([-0.2, 5.0])
     # d = -2: exp(-2) + 1
-    assert token_rewards(turn(0.0), [-3.0, -1.0], 5.0, 0.1, "k3") == pytest.approx([-0.1 * (exp(-2) + 1), 5.0])
+    assert token_rewards(turn(0.0).logprobs, [-3.0, -1.0], 5.0, 0.1, "k3") == pytest.approx([-0.1 * (exp(-2) + 1), 5.0])
 
 
 PLAIN = ppo_params(
