@@ -71,7 +71,7 @@ def _logits(model: Any, prompts: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 
 def _card(context: Context, folder: Path) -> None:
     """Write the model card."""
-    model, dtype = context.params.base.model, context.params.merge.dtype
+    model, dtype = context.params.bases[context.base].origin, context.params.merge.dtype
     text = f"""---
 library_name: transformers
 base_model: {model}
