@@ -23,6 +23,7 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
+from castaway.config.bases import Base, BaseTextParams, PathParams
 from castaway.config.params import STAGE_SECTIONS, Params
 from castaway.errors import CastawayError
 from castaway.tasks.registry import read_params
@@ -30,8 +31,11 @@ from flows.imports import Files, cover, follow, sources, with_data
 from flows.plugins import SHIPPED, code_of_base, link, task_code, tasks_in_use
 
 REGISTRY = Path("castaway/tasks/registry.py")
-ITEM, CODE = "${key}", "${item.code}"
-"""DVC's placeholders inside a `foreach`: the name of the run or base model, and the path of its task's code."""
+ITEM, BASE, CODE = "${key}", "${item.base}", "${item.code}"
+"""DVC's placeholders inside a `foreach`: the name of the run or base model; the name of a run's base model; and the
+path that this run or base model alone depends on, the code of its task or the folder that it is copied from."""
+DESCRIBED = Path("castaway/config/bases.py")
+"""Stands for such a path where there is none: a model from the Hub or a package is all in its block of params.yaml."""
 PARAMS_ATTRIBUTE = "params"
 """The attribute of a stage's context that holds the parameters."""
 
@@ -95,13 +99,20 @@ def _differing(root: Path, document: Any, params: Params) -> Iterator[str]:
 
 
 def variables(params: Params) -> list[dict[str, Any]]:
-    """The `vars` of dvc.yaml: the task's code and the empty overrides of each run, the code of each base model."""
+    """The `vars` of dvc.yaml: the task's code and empty overrides of each run, and the source of each base model."""
     runs: dict[str, dict[str, Any]] = {
         name: {"code": str(task_code(run.task).path), **{section: {} for section in STAGE_SECTIONS}}
         for name, run in params.tasks.items()
     }
-    bases = {name: {"code": str(code_of_base(base.text))} for name, base in params.bases.items()}
+    bases = {name: {"code": made_from(base)} for name, base in params.bases.items()}
     return [{"tasks": runs}, {"bases": bases}]
+
+
+def made_from(base: Base) -> str:
+    """The path that a base model alone depends on."""
+    if isinstance(base, BaseTextParams):
+        return str(code_of_base(base.text))
+    return base.path if isinstance(base, PathParams) else str(DESCRIBED)
 
 
 def stage_lists(root: Path, name: str, params: Params) -> dict[str, Any]:
@@ -143,20 +154,21 @@ def parameters(path: Path, stage: str) -> list[str]:
     parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and ast.unparse(node) == f"context.{PARAMS_ATTRIBUTE}":
-            found.update(_read_at(node, parents, path))
+            found.update(_read_at(node, parents, path, stage))
     whole = {name for name in found if "." not in name}
     kept = [name for name in found if name in whole or name.partition(".")[0] not in whole]
     order = ["seed", "device", "threads", stage]
     return sorted(kept, key=lambda name: (order.index(name) if name in order else len(order), name))
 
 
-def _read_at(node: ast.Attribute, parents: dict[ast.AST, ast.AST], path: Path) -> list[str]:
+def _read_at(node: ast.Attribute, parents: dict[ast.AST, ast.AST], path: Path, stage: str) -> list[str]:
     """The parameters read by one use of `context.params`: `ppo`, `ppo.lora`, an item of a mapping, or the run's task.
 
     Args:
         node: the expression `context.params`.
         parents: the parent of each node of the tree.
         path: the stage's file, for the error message.
+        stage: its name.
     """
     parent = parents[node]
     # task_of takes all parameters, but reads only the task of the run and the settings of its game.
@@ -164,7 +176,7 @@ def _read_at(node: ast.Attribute, parents: dict[ast.AST, ast.AST], path: Path) -
         return [f"tasks.{ITEM}.task", f"tasks.{ITEM}.game"]
     names: list[str] = []
     while isinstance(parent, ast.Attribute | ast.Subscript):
-        names.append(parent.attr if isinstance(parent, ast.Attribute) else ITEM)
+        names.append(parent.attr if isinstance(parent, ast.Attribute) else _item(parent, stage))
         parent = parents[parent]
     if not names:
         raise CastawayError(
@@ -172,6 +184,11 @@ def _read_at(node: ast.Attribute, parents: dict[ast.AST, ast.AST], path: Path) -
         )
     # Two levels are as fine as dvc.yaml lists parameters.
     return [".".join(names[:2])]
+
+
+def _item(subscript: ast.Subscript, stage: str) -> str:
+    """The placeholder for the key: the run's or base model's own name, or that of the base model of a run."""
+    return BASE if stage != "base" and ast.unparse(subscript.slice) == "context.base" else ITEM
 
 
 def code_dependencies(root: Path, stage: str, params: Params) -> list[str]:

@@ -82,7 +82,7 @@ class Declared:
 
     @property
     def param_names(self) -> set[str]:
-        """The parameters that the stage depends on, as dvc.yaml lists them: `seed`, `ppo`, `base.model`."""
+        """The parameters that the stage depends on, as dvc.yaml lists them: `seed`, `ppo`, `ppo.lora`."""
         return {name for dependency in self.stage.deps for name in getattr(dependency, "params", ())}
 
     @cached_property
@@ -99,8 +99,8 @@ class Declared:
             try:
                 dependency.save()
             except DependencyDoesNotExistError:
-                missing, command = dependency.def_path, f"dvc repro {self.address}"
-                raise CastawayError(f"{self.address} needs {missing}, which does not exist; run `{command}`") from None
+                missing, hint = dependency.def_path, f"run `dvc repro {self.address}`, or put it there"
+                raise CastawayError(f"{self.address} needs {missing}, which does not exist; {hint}") from None
         entry = to_single_stage_lockfile(self.stage)
         return Inputs(
             stage_key=stage_key(entry),

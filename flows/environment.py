@@ -12,6 +12,7 @@ from time import monotonic, sleep
 
 import psutil
 
+from castaway.config.bases import HubParams
 from castaway.config.params import Params
 from castaway.errors import CastawayError
 
@@ -77,12 +78,12 @@ def silence(root: Path) -> None:
 
 
 def settle(params: Params) -> None:
-    """Set the variables for reproducible results; offline too, if the base model is trained here."""
+    """Set the variables for reproducible results; offline too, unless a base model comes from the Hugging Face Hub."""
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = str(params.threads)
     for name, value in {**STEADY, **waiting(params)}.items():
         os.environ.setdefault(name, value)
-    if params.base.model == "tiny":
+    if not any(isinstance(base, HubParams) for base in params.bases.values()):
         os.environ["HF_HUB_OFFLINE"] = "1"
         os.environ["HF_DATASETS_OFFLINE"] = "1"
 

@@ -74,7 +74,7 @@ def _place(point: EntryPoint, package: str) -> Path:
 
 def tasks_in_use(params: Params) -> list[str]:
     """Names of the tasks of all runs and of those whose text base models are trained on, sorted."""
-    read = [task for base in params.bases.values() for task in base.text]
+    read = [task for base in params.bases.values() for task in base.tasks]
     return sorted({*(run.task for run in params.tasks.values()), *read})
 
 

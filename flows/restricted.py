@@ -88,7 +88,7 @@ class View:
 
 
 def restrict(params: Params, declared: Collection[str], address: str) -> Params:
-    """A view of the parameters with only the `declared` keys, dotted as in dvc.yaml: `seed`, `ppo`, `base.model`."""
+    """A view of the parameters with only the `declared` keys, dotted as in dvc.yaml: `seed`, `ppo`, `ppo.lora`."""
     return cast(Params, _restricted(params, declared, address, ""))
 
 

@@ -1,10 +1,10 @@
-"""base: makes or downloads the base model that runs start from.
+"""base: makes or fetches the base model that runs start from.
 
     python -m flows base@games
 
-`tiny` is trained here from scratch: a tokenizer, a chat template with stop tokens, and a Llama of about a million
-parameters. Its text is scripted play, in which some replies break the format, as those of an instruct model would. Any
-other name is a Hugging Face model at a pinned revision, which needs no network once it is in the local cache.
+A block under `bases` with `text` is trained here from scratch: a tokenizer, a chat template with stop tokens, and a
+Llama of about a million parameters. Its text is scripted play, in which some replies break the format, as those of an
+instruct model would. Any other block names a model that exists already (`castaway/models/sources.py`).
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from random import Random
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, Trainer, TrainingArguments
+from transformers import Trainer, TrainingArguments
 
+from castaway.config.bases import BaseTextParams
 from castaway.datasets.pretraining import Document, scripted_documents, task_words
 from castaway.models.batches import first_fit
 from castaway.models.copying import begin_with_copying
+from castaway.models.sources import fetch, save
 from castaway.models.tiny import CONTEXT, new_model, train_tokenizer
 from castaway.models.tokens import ChatTokenizer
 from castaway.models.training import CurveCallback, seed_everything, trainer_settings
@@ -26,13 +28,16 @@ from stages.context import Context
 
 
 def run(context: Context) -> dict[str, Any]:
-    """Make or download the base model; returns its metrics."""
-    params, own = context.params.base, context.params.bases[context.base]
+    """Make or fetch the base model; returns its metrics."""
+    own = context.params.bases[context.base]
     seed_everything(context.params.seed, context.params.threads)
-    if params.model != "tiny":
-        return _fetch(context)
+    if not isinstance(own, BaseTextParams):
+        model, tokenizer = fetch(own, context.root, context.scratch)
+        save(model, tokenizer, context.output)
+        return figures(model, tokenizer)
 
     # Text: scripted play, in which some answers break the format.
+    params = context.params.base
     documents = scripted_documents(params, own, context.params.seed)
     texts = [message["content"] for document in documents for message in document.messages]
     texts += [answer for document in documents for answer in document.answers]
@@ -63,16 +68,19 @@ def run(context: Context) -> dict[str, Any]:
         callbacks=[CurveCallback(context.log, {"loss": "loss", "learning_rate": "learning_rate"})],
     )
     result = trainer.train()
-    model.save_pretrained(context.output)
-    tokenizer.save_pretrained(context.output)
+    save(model, tokenizer, context.output)
     return {
-        "parameters": sum(weight.numel() for weight in model.parameters()),
-        "vocabulary": len(tokenizer),
+        **figures(model, tokenizer),
         "documents": len(documents),
         "tokens": sum(len(row["input_ids"]) for row in rows),
         "longest": max(len(piece["input_ids"]) for piece in pieces),
         "loss": round(result.training_loss, 6),
     }
+
+
+def figures(model: Any, tokenizer: Any) -> dict[str, int]:
+    """The metrics of any base model: its parameters, tied ones counted once, and its tokens."""
+    return {"parameters": sum(weight.numel() for weight in model.parameters()), "vocabulary": len(tokenizer)}
 
 
 WIDTH = 256
@@ -149,17 +157,3 @@ def collate(rows: list[dict[str, list[int]]], pad: int) -> dict[str, torch.Tenso
     # An additive mask: the lowest number removes a token from the softmax. The 1 stands for all heads.
     batch["attention_mask"] = torch.zeros(sees.shape).masked_fill(~sees, torch.finfo(torch.float32).min)[:, None]
     return batch
-
-
-def _fetch(context: Context) -> dict[str, Any]:
-    """Download a model from the Hugging Face hub at its pinned revision; returns its metrics."""
-    params = context.params.base
-    tokenizer = AutoTokenizer.from_pretrained(params.model, revision=params.revision)
-    model: Any = AutoModelForCausalLM.from_pretrained(params.model, revision=params.revision, dtype=torch.bfloat16)
-    model.save_pretrained(context.output)
-    tokenizer.save_pretrained(context.output)
-    return {
-        "parameters": sum(weight.numel() for weight in model.parameters()),
-        "vocabulary": len(tokenizer),
-        "revision": params.revision,
-    }

@@ -56,12 +56,13 @@ class Context:
     @property
     def dtype(self) -> torch.dtype:
         """The precision in which the weights of the base model are held and computed with."""
-        return torch.float32
+        dtype: torch.dtype = getattr(torch, self.params.bases[self.base].dtype)
+        return dtype
 
     @property
     def gradient_checkpointing(self) -> bool:
         """Whether training computes hidden states again in the backward pass instead of keeping them."""
-        return False
+        return self.params.bases[self.base].gradient_checkpointing
 
     @property
     def torch_device(self) -> str:

@@ -81,7 +81,7 @@ def _divergence(before: torch.Tensor, after: torch.Tensor) -> float:
 
 def _card(context: Context, folder: Path) -> None:
     """Write the model card."""
-    model, dtype = context.params.base.model, context.params.merge.dtype
+    model, dtype = context.params.bases[context.base].origin, context.params.merge.dtype
     text = f"""---
 library_name: transformers
 base_model: {model}

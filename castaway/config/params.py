@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, SerializeAsAny, ValidationError, model_validator
 
+from castaway.config.bases import Base, BaseTextParams, kind_of_base
 from castaway.config.mistakes import Location, explain, shown, unknown
 from castaway.config.section import (
     NaturalNumber,
@@ -22,7 +23,6 @@ from castaway.config.section import (
 )
 from castaway.config.sections import (
     BaseParams,
-    BaseTextParams,
     CorrectionSftParams,
     DatasetParams,
     EvaluateParams,
@@ -68,7 +68,7 @@ class Params(Section):
     """The device that the GPU stages run on."""
     threads: PositiveInteger
     """Number of PyTorch threads; results are reproducible to the byte only for the same number."""
-    bases: Annotated[dict[Name, BaseTextParams], Field(min_length=1)]
+    bases: Annotated[dict[Name, Base], Field(min_length=1)]
     """The base models, by name."""
     base: BaseParams
     teacher: TeacherParams
@@ -164,10 +164,18 @@ def _run(run: Any, game_model: GameModel, place: Location) -> Any:
 
 
 def _base(base: Any, game_model: GameModel, place: Location) -> Any:
-    if not (isinstance(base, dict) and isinstance(base.get("text"), dict)):
-        return base
-    texts = {task: _with_game(text, task, game_model, (*place, "text", task)) for task, text in base["text"].items()}
-    return {**base, "text": texts}
+    """A base model's block as the model of its kind, so that a mistake is explained in the words of that kind."""
+    if not isinstance(base, dict):
+        return _validated(BaseTextParams, base, place)
+    kind = kind_of_base(base)
+    if kind is None:
+        raise CastawayError(
+            f"{'.'.join(map(str, place))} is {shown(base)}, expected one of text, hub, path and package among its keys"
+        )
+    if isinstance(texts := base.get("text"), dict):
+        texts = {task: _with_game(text, task, game_model, (*place, "text", task)) for task, text in texts.items()}
+        base = {**base, "text": texts}
+    return _validated(kind, base, place)
 
 
 def _with_game(block: Any, task: Any, game_model: GameModel, place: Location) -> Any:

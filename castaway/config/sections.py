@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, SerializeAsAny, model_validator
+from pydantic import Field, model_validator
 
 from castaway.config.section import (
     Fraction,
@@ -27,12 +27,8 @@ class LoraParams(Section):
 
 
 class BaseParams(Section):
-    """Settings that all base models share."""
+    """Settings that all tiny base models share: those with `text` in their block under `bases`."""
 
-    model: Annotated[str, Field(min_length=1)]
-    """`tiny`, or the name of a Hugging Face model."""
-    revision: str | None
-    """The pinned commit on the Hugging Face Hub; required for a Hugging Face model, null for `tiny`."""
     vocabulary: Annotated[int, Field(ge=300, le=65536)]
     """Size of the tiny tokenizer in tokens, special and byte tokens included."""
     hidden_size: PositiveInteger
@@ -52,34 +48,10 @@ class BaseParams(Section):
     learning_rate: Positive
 
     @model_validator(mode="after")
-    def _pinned(self) -> BaseParams:
-        if (self.model == "tiny") == (self.revision is not None):
-            raise ValueError(f"revision is {self.revision!r}, expected a pinned commit for a hub model, null for tiny")
+    def _heads(self) -> BaseParams:
         if self.hidden_size % self.heads:
             raise ValueError(f"hidden_size is {self.hidden_size}, expected a multiple of heads ({self.heads})")
         return self
-
-
-class TextParams(Section):
-    """The pretraining text of one task: scripted episodes of its game."""
-
-    episodes: PositiveInteger
-    """Number of scripted episodes."""
-    game: SerializeAsAny[Section]
-    """The task's `game` section; usually that of the run, so that the base model knows the game it is trained in."""
-
-
-class BaseTextParams(Section):
-    """Settings of one base model: its pretraining text, its tokens, its attention."""
-
-    text: Annotated[dict[str, TextParams], Field(min_length=1)]
-    """The pretraining text by task."""
-    synthetic_share: Fraction
-    """Share of synthetic situations in the text of tasks that can make them."""
-    whole_words: bool
-    """Whether each word of `Task.vocabulary` gets its own token, in addition to `base.vocabulary`."""
-    attention: Literal["drawn", "copying"]
-    """How attention is initialised: at random, or able to copy (`castaway/models/copying.py`)."""
 
 
 class TeacherParams(Section):

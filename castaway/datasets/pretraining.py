@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from castaway.config.sections import BaseParams, BaseTextParams
+from castaway.config.bases import BaseTextParams
+from castaway.config.sections import BaseParams
 from castaway.tasks.environment import Message, Prompt, block_of, ids_in_a_row
 from castaway.tasks.registry import load_task
 from castaway.tasks.task import Task

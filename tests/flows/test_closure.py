@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from castaway.config.bases import HubParams, PackageParams, PathParams
 from castaway.config.params import STAGE_SECTIONS
 from castaway.errors import CastawayError
 from castaway.tasks.registry import read_params
@@ -208,6 +209,7 @@ def reads(folder: Path, stage: str, body: str) -> list[str]:
         ("base", "return context.params.bases[context.base].attention", ["bases.${key}"]),
         ("merge", "return task_of(context.params, context.run)", ["tasks.${key}.game", "tasks.${key}.task"]),
         ("merge", "return context.params.tasks[context.run].game", ["tasks.${key}"]),
+        ("merge", "return context.params.bases[context.base].origin", ["bases.${item.base}"]),
         ("merge", "return context.parameters.ppo, other.params.ppo, context.params_of.ppo", []),
         (
             "ppo",
@@ -260,9 +262,23 @@ def test_every_run_and_base_model_has_its_code_and_empty_sections() -> None:
     for name, found in runs["tasks"].items():
         task = PARAMS.tasks[name].task
         assert found == {"code": f"castaway/envs/{task}", **{section: {} for section in STAGE_SECTIONS}}
-    texts = {name: list(base.text) for name, base in PARAMS.bases.items()}
+    texts = {name: base.tasks for name, base in PARAMS.bases.items()}
     assert bases["bases"] == {
         name: {"code": "castaway/envs" if len(read) > 1 else f"castaway/envs/{read[0]}"} for name, read in texts.items()
+    }
+
+
+def test_a_base_model_from_elsewhere_depends_on_its_files_and_on_no_task() -> None:
+    given = {
+        "local": PathParams(path="models/qwen"),
+        "hub": HubParams(hub="Qwen/Qwen3-8B", revision="0" * 40),
+        "package": PackageParams(package="a==1", file="b.gguf", wheel_sha256="0" * 64, file_sha256="0" * 64),
+    }
+    _, bases = closure.variables(PARAMS.model_copy(update={"bases": given}))
+    assert bases["bases"] == {
+        "local": {"code": "models/qwen"},
+        "hub": {"code": "castaway/config/bases.py"},
+        "package": {"code": "castaway/config/bases.py"},
     }
 
 

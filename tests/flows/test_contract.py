@@ -14,7 +14,7 @@ from flows import closure
 from flows.declared import Declared, flatten
 from flows.hardware import KINDS
 from flows.imports import ROOTS, sources
-from flows.plugins import code_of_base, task_code, tasks_in_use
+from flows.plugins import task_code, tasks_in_use
 from tests.miniature import looked_at
 
 ROOT = Path(__file__).parents[2]
@@ -142,8 +142,8 @@ def test_code_dependencies_are_what_is_imported(address: str) -> None:
     common = closure.closure(ROOT, name, tasks_in_use(CHECKED))
     own: set[Path] = set()
     if closure.REGISTRY in common:
-        place = code_of_base(CHECKED.bases[run].text) if name == "base" else task_code(CHECKED.tasks[run].task).path
-        own = set(sources(ROOT, place))
+        place = closure.made_from(CHECKED.bases[run]) if name == "base" else task_code(CHECKED.tasks[run].task).path
+        own = set(sources(ROOT, Path(place)))
     assert code(address) == common | own, "run `python -m flows closure --write`"
 
 

@@ -12,7 +12,7 @@ from castaway.tasks.registry import read_params, task_of
 from flows.restricted import RestrictedContext, UndeclaredError, View, restrict, restricted_values
 
 PARAMS = read_params(Path(__file__).parents[2] / "params.yaml")
-SOME = {"seed", "sft", "base.model"}
+SOME = {"seed", "sft", "base.heads"}
 OF_A_RUN = {"seed", "tasks.marooned.task", "tasks.marooned.game"}
 
 
@@ -20,7 +20,7 @@ def test_declared_parameters_are_as_they_were() -> None:
     seen = restrict(PARAMS, SOME, "sft@marooned")
     assert seen.seed == PARAMS.seed
     assert seen.sft is PARAMS.sft, "a section that is depended on as a whole is itself"
-    assert seen.base.model == PARAMS.base.model
+    assert seen.base.heads == PARAMS.base.heads
 
 
 def test_of_named_sections_those_that_are_declared_are_there() -> None:

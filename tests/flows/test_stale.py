@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from pathlib import Path
 
 import pytest
@@ -65,6 +65,33 @@ def test_the_code_of_a_task_makes_the_stages_of_its_runs_stale(clone: Path) -> N
     made_by_the_task = {f"{stage}@strictbot" for stage in ("dataset", "reward_model", "ppo", "evaluate")}
     # The base model of the games depends on the folder of all games; what it makes of it has the same bytes.
     assert found == {"base@answers", "base@games", *made_by_the_task}
+
+
+def test_a_base_model_is_copied_again_when_a_byte_of_its_folder_changes(tmp_path: Path) -> None:
+    make_clone(tmp_path)
+    with edited(tmp_path / "params.yaml") as params:
+        params["bases"]["local"] = {"path": "models/local"}
+        params["tasks"]["strictbot"]["base"] = "local"
+    weights = tmp_path / "models/local/weights/model.safetensors"
+    weights.parent.mkdir(parents=True)
+    weights.write_bytes(b"one")
+    run(tmp_path, "python", "-m", "flows", "closure", "--write")
+    for name in ("base", "plots/base.jsonl", "plots/base.json", "metrics/base.json", "runs/base.json"):
+        place = tmp_path / "data/local" / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.mkdir() if place.name == "base" else place.write_text("[]\n", encoding="utf-8")
+    run(tmp_path, "dvc", "commit", "--force", "base@local")
+
+    def of_the_model() -> set[str]:
+        return set(json.loads(run(tmp_path, "dvc", "status", "--json", "base@local").splitlines()[-1]))
+
+    assert of_the_model() == set()
+    weights.write_bytes(b"two")
+    assert of_the_model() == {"base@local"}
+    with chdir(tmp_path):  # DVC reads params.yaml from here
+        merge = Repo().stage.load_one(name="merge@strictbot")
+    read = {name for dep in merge.deps for name in getattr(dep, "params", ())}
+    assert "bases.local" in read and "bases.answers" not in read, "its card names the model"
 
 
 def test_what_one_run_sets_differently_makes_its_own_stages_stale(clone: Path) -> None:

@@ -1,10 +1,18 @@
-"""Pretraining rows: a situation is read once, and each answer is learned as if it stood alone."""
+"""Pretraining rows: a situation is read once, and each answer is learned as if it stood alone. Given models: copied."""
+
+from pathlib import Path
+from typing import Any
 
 import torch
 
+from castaway.config.bases import PathParams
 from castaway.datasets.pretraining import Document
-from stages.base import WIDTH, AnswerTrainer, collate, document_tokens, packed
-from tests.castaway.rl.small import student
+from castaway.models.policy import load_model
+from castaway.models.tokens import ChatTokenizer
+from stages.base import WIDTH, AnswerTrainer, collate, document_tokens, packed, run
+from stages.context import Context
+from tests.castaway.models.given import write_gguf
+from tests.castaway.rl.small import shipped, student
 
 
 def test_answers_that_share_a_situation_are_scored_as_if_alone() -> None:
@@ -52,3 +60,20 @@ def test_documents_in_one_row_do_not_see_each_other() -> None:
         return float(found)
 
     assert abs(loss([row]) - loss([one for piece in pieces for one in packed([piece])])) < 1e-6
+
+
+def test_a_model_that_exists_is_copied_and_counted(tmp_path: Path) -> None:
+    original = write_gguf(tmp_path / "model.gguf")
+    params = shipped().model_copy(update={"bases": {"given": PathParams(path="model.gguf")}})
+
+    def nothing(*_: Any) -> None:
+        pass
+
+    context = Context(tmp_path, params, "given", "given", "base", nothing, tmp_path / "scratch", nothing, nothing)
+    figures = run(context)
+    assert figures == {"parameters": original.model.num_parameters(), "vocabulary": original.tokenizer.get_vocab_size()}
+    tokenizer, model = ChatTokenizer.load(context.output), load_model(context.output)
+    tokens = tokenizer.prompt(({"role": "user", "content": "a 12"},))
+    with torch.no_grad():
+        assert model(torch.tensor([tokens])).logits.shape == (1, len(tokens), figures["vocabulary"])
+    assert not list((tmp_path / "scratch").iterdir())

