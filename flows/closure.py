@@ -142,23 +142,42 @@ def stage_lists(root: Path, name: str, params: Params) -> dict[str, Any]:
 
 
 def parameters(path: Path, stage: str) -> list[str]:
-    """The parameters that a stage's file reads, as dvc.yaml lists them.
+    """The parameters that a stage's file reads, itself or by a property of its context, as dvc.yaml lists them.
 
     A section that is read as a whole replaces its single keys.
 
     Raises:
         CastawayError: the stage passes all parameters on, so that those it reads cannot be determined.
     """
-    found: set[str] = set()
-    tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
-    parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and ast.unparse(node) == f"context.{PARAMS_ATTRIBUTE}":
-            found.update(_read_at(node, parents, path, stage))
+    found = _read(_parsed(path), "context", path, stage)
+    context = path.with_name("context.py")
+    if context.exists():
+        used = {node.attr for node in _uses(_parsed(path), "context")}
+        for node in ast.walk(_parsed(context)):
+            if isinstance(node, ast.FunctionDef) and node.name in used:
+                found |= _read(node, "self", context, stage)
     whole = {name for name in found if "." not in name}
     kept = [name for name in found if name in whole or name.partition(".")[0] not in whole]
     order = ["seed", "device", "threads", stage]
     return sorted(kept, key=lambda name: (order.index(name) if name in order else len(order), name))
+
+
+def _parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def _uses(tree: ast.AST, name: str) -> Iterator[ast.Attribute]:
+    """All attributes of the variable of this name that a piece of code uses."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == name:
+            yield node
+
+
+def _read(tree: ast.AST, name: str, path: Path, stage: str) -> set[str]:
+    """The parameters that a piece of code reads from the context, which is the variable of this name."""
+    parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+    nodes = [node for node in _uses(tree, name) if node.attr == PARAMS_ATTRIBUTE]
+    return {read for node in nodes for read in _read_at(node, parents, path, stage)}
 
 
 def _read_at(node: ast.Attribute, parents: dict[ast.AST, ast.AST], path: Path, stage: str) -> list[str]:
@@ -188,7 +207,7 @@ def _read_at(node: ast.Attribute, parents: dict[ast.AST, ast.AST], path: Path, s
 
 def _item(subscript: ast.Subscript, stage: str) -> str:
     """The placeholder for the key: the run's or base model's own name, or that of the base model of a run."""
-    return BASE if stage != "base" and ast.unparse(subscript.slice) == "context.base" else ITEM
+    return BASE if stage != "base" and ast.unparse(subscript.slice) in ("context.base", "self.base") else ITEM
 
 
 def code_dependencies(root: Path, stage: str, params: Params) -> list[str]:

@@ -20,6 +20,7 @@ from sklearn.linear_model import LogisticRegression
 from trl import RewardConfig, RewardTrainer
 
 from castaway.datasets.scripted import Pair, read_pairs
+from castaway.errors import CastawayError
 from castaway.metrics.intervals import proportion
 from castaway.metrics.ranking import accuracy_by_group, calibration, rank_correlation
 from castaway.models.policy import load_model, lora_config, save_adapter
@@ -32,13 +33,23 @@ from stages.context import Context
 
 
 def run(context: Context) -> dict[str, Any]:
-    """Train the reward model and its baselines; returns the metrics."""
+    """Train the reward model and its baselines; returns the metrics.
+
+    Raises:
+        CastawayError: there are no pairs.
+    """
     params = context.params.reward_model
     seed_everything(context.params.seed, context.params.threads)
     base, sft = context.folder("base"), context.folder("sft")
     tokenizer = ChatTokenizer.load(base)
     pairs = read_pairs(context.folder("dataset") / "pairs.jsonl")
     held_out = read_pairs(context.folder("dataset") / "held_out_pairs.jsonl")
+
+    if not (pairs and held_out):
+        raise CastawayError(
+            f"reward_model@{context.run}: the data set has {len(pairs)} pairs and {len(held_out)} held-out ones; raise "
+            "dataset.episodes, from which they are made"
+        )
 
     # Training: the SFT policy without its LM head, with a new scalar head. An adapter is trained, and the head in full.
     causal = load_model(base, [sft], context.dtype)
