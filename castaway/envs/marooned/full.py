@@ -17,14 +17,12 @@ from castaway.envs.marooned.observation import Mate, Observation
 from castaway.envs.marooned.scenario import Scenario, load_scenario
 from castaway.envs.marooned.state import Clue, Place, SeenPile
 
-PILES_SHOWN = 8
-"""Number of piles in a prompt, the nearest ones; those on the sailor's tile are always among what it may GATHER."""
-NAMED_SHOWN, OTHERS_SHOWN = 3, 2
-"""Number of entries of the log in a prompt: the strongest ones, each against another sailor; the newest others."""
-MESSAGES_SHOWN = 2
-"""Number of newest messages in a prompt."""
-WORDS_SHOWN = 100
-"""Number of characters of a message in a prompt."""
+NAMED_SHOWN = 2
+"""Number of sailors in a prompt against whom there is evidence: those against whom it is strongest."""
+TALK_SHOWN = (40, 200)
+"""Smallest and largest number of characters for messages in a prompt; the newest ones that fit are shown."""
+USUAL = 680
+"""Number of characters of a prompt up to which it also has room for one message of full length."""
 
 
 # What never changes ------------------------------------------------------------------------------------------------
@@ -48,7 +46,7 @@ def _system(name: str) -> str:
             "# Actions",
             "; ".join(map(form, everybody)) + ".",
             f"The traitor alone: {'; '.join(form(verb) for verb in verbs if verb in TRAITOR_VERBS)}.",
-            "`Legal now` names what may follow each verb; amounts are the largest possible.",
+            "`Legal now` names for each verb what may follow it, amounts being the largest. WAIT is always legal.",
             "",
             "# Answer",
             "Two lines: a short reason, and one action exactly as typed above. For example:",
@@ -61,12 +59,12 @@ def _system(name: str) -> str:
 def _rules(scenario: Scenario, verbs: Iterable[str]) -> list[str]:
     energy, poison, found = scenario.energy, scenario.poison, scenario.evidence
     phases = "; ".join(
-        f"{phase.name} {phase.turns} turns ({'work' if phase.work else 'no work'}"
-        f"{', votes' if phase.vote else ''}, {phase.messages} messages)"
+        f"{phase.name}, {_many(phase.turns, 'turn')} ({'work' if phase.work else 'no work'}"
+        f"{', votes' if phase.vote else ''}, {_many(phase.messages, 'message')})"
         for phase in scenario.phases
     )
     costs = "; ".join(
-        f"{name} {part.share} %, {part.steps} builds of {_count(part.step_cost)}"
+        f"{name} {part.share} %, {part.steps} times BUILD for {_count(part.step_cost)}"
         f"{f', after {part.after}' if part.after else ''}"
         for name, part in scenario.components.items()
     )
@@ -77,15 +75,20 @@ def _rules(scenario: Scenario, verbs: Iterable[str]) -> list[str]:
         f"A day: {phases}.",
         f"In phases of work only: {', '.join(verb for verb in verbs if verb in WORK_VERBS)}. "
         f"In phases with votes only: {', '.join(verb for verb in verbs if verb in VOTE_VERBS)}.",
-        f"Ship: {costs}. BUILD takes its cost from the store, and {scenario.builders} sailors at the camp.",
+        f"The ship's parts count to 100: {costs}. BUILD takes its cost from the store, and {scenario.builders} sailors at the camp. "
+        f"A backpack holds {scenario.backpack}.",
         f"Energy: walk {energy.walk}, {_climbing(scenario)}gather {energy.gather}, build {energy.build}. At dawn "
         f"+{energy.fed} if you ate the day before, else -{energy.hungry}; at 0 you die. Food: {_count(scenario.food)}.",
         f"A poisoned sailor dies after {poison.death} days unless {scenario.antidote_type} is used.",
         f"A vote takes {scenario.quorum} sailors and more than {scenario.majority} % of the living; after "
-        f"{scenario.mistakes} ejected innocent{'' if scenario.mistakes == 1 else 's'} there are no more votes.",
-        f"The log names a saboteur that was seen within {found.witness} tiles, with the strength of the evidence. The "
-        f"traitor can FRAME a sailor once, with a strength of {found.framing[0]} to {found.framing[1]}. Talk may be untrue.",
+        f"{_many(scenario.mistakes, 'ejected innocent')} there are no more votes.",
+        f"The log names a saboteur that was seen within {found.witness} tiles, with the strength of the evidence in brackets. "
+        f"The traitor can FRAME a sailor once, with a strength of {found.framing[0]} to {found.framing[1]}. Talk may be untrue.",
     ]
+
+
+def _many(count: int, thing: str) -> str:
+    return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
 def _climbing(scenario: Scenario) -> str:
@@ -100,30 +103,31 @@ def user_text(observation: Observation) -> str:
     """The user message: who the sailor is, what it knows, and what it may do."""
     seen, scenario = observation, observation.scenario
     role = "the traitor" if seen.role == "traitor" else "a colonist"
-    meal = "you have eaten" if seen.ate else "not eaten"
-    symptoms = f", {seen.symptoms} symptoms of poison" if seen.symptoms else ""
-    return "\n".join(
+    symptoms = f", {seen.symptoms} symptoms" if seen.symptoms else ""
+    known = "\n".join(
         [
-            f"You are {seen.name}, {role}. Day {seen.day} of {scenario.days}, turn {seen.turn} of "
-            f"{scenario.turns_per_day}: {seen.phase.name}." + (f" Weather: {seen.weather}." if seen.weather else ""),
-            f"You are at {_at(seen.place)}, energy {seen.energy}, {meal} today{symptoms}. "
-            f"Backpack {seen.load} of {scenario.backpack}: {_count(seen.backpack)}.",
-            f"Camp: {_way(seen.place, seen.camp)}. Store: {_count(seen.store)}. "
-            f"Ship {seen.progress:g} %: {_count(seen.ship)}.",
+            f"You are {seen.name}, {role}. Day {seen.day}, turn {seen.turn}: {seen.phase.name}."
+            + (f" Weather: {seen.weather}." if seen.weather else ""),
+            f"Place {_at(scenario, seen.place)}, energy {seen.energy}, {'' if seen.ate else 'not '}eaten"
+            f"{symptoms}. Backpack: {_count(seen.backpack)}.",
+            f"Camp: {_way(seen.place, seen.camp)}. Store: {_count(seen.store)}. Ship: {_count(seen.ship)}.",
             *([f"A stair to the {seen.stair[0]} is here."] if seen.stair else []),
             f"Crew: {', '.join(_mate(seen.place, mate) for mate in seen.mates)}.",
             f"Piles: {', '.join(_pile(seen.place, pile) for pile in _nearest(seen)) or 'none known'}.",
-            *[f"Log, day {clue.day} turn {clue.turn}: {_entry(clue)}" for clue in _evidence(seen)],
-            *[f"{m.speaker}{f' to {m.to}' if m.to else ''}: {_cut(m.text)}" for m in seen.messages[-MESSAGES_SHOWN:]],
-            *([f"Your last action: {seen.note}"] if seen.note else []),
+            *_log(seen),
+            *([f"Result: {seen.note}"] if seen.note else []),
             *(["A vote is open."] if seen.vote_open else []),
-            f"Legal now: {'; '.join(_legal(seen))}.",
         ]
     )
+    legal = f"Legal now: {'; '.join(_legal(seen))}."
+    least, most = TALK_SHOWN
+    room = max(least, min(most, USUAL + scenario.message_length - len(known) - len(legal)))
+    return "\n".join([known, *_talk(seen, room), legal])
 
 
-def _at(place: Place) -> str:
-    return f"{place[0]} ({place[1]},{place[2]})"
+def _at(scenario: Scenario, place: Place) -> str:
+    level, x, y = place
+    return f"{f'{level} ' if len(scenario.levels) > 1 else ''}({x},{y})"
 
 
 def _way(start: Place, end: Place) -> str:
@@ -143,57 +147,71 @@ def _mate(place: Place, mate: Mate) -> str:
     if mate.status != "alive":
         return f"{mate.name} {mate.status}"
     where = _way(place, mate.place) if mate.place else "out of sight"
-    return f"{mate.name} {where}{f' with {mate.symptoms} symptoms of poison' if mate.symptoms else ''}"
+    return f"{mate.name} {where}{f' with {mate.symptoms} symptoms' if mate.symptoms else ''}"
 
 
 def _nearest(observation: Observation) -> list[SeenPile]:
-    """The nearest known piles, those of other levels last."""
-    here = observation.place
-    near = sorted(observation.piles, key=lambda pile: (pile.place[0] != here[0], steps(here, pile.place), pile.id))
-    return near[:PILES_SHOWN]
+    """The nearest known pile of each resource, the nearest one first; those of other levels come last."""
+    here, nearest = observation.place, dict[str, SeenPile]()
+    for pile in sorted(observation.piles, key=lambda one: (one.place[0] != here[0], steps(here, one.place), one.id)):
+        nearest.setdefault(pile.kind, pile)
+    return list(nearest.values())
 
 
 def _pile(place: Place, pile: SeenPile) -> str:
-    return f"{pile.id} {_way(place, pile.place)} ({pile.amount})"
+    return f"{pile.kind} {_way(place, pile.place)}"
 
 
-def _evidence(observation: Observation) -> list[Clue]:
-    """What is shown of the log, in its order: the strongest entry against each of a few sailors, and the newest others."""
+def _log(observation: Observation) -> list[str]:
+    """What is shown of the log: the strongest entry against each of a few sailors, and the newest other one."""
     strongest: dict[str, Clue] = {}
     for clue in observation.clues:
         if clue.about and (clue.about not in strongest or clue.strength >= strongest[clue.about].strength):
             strongest[clue.about] = clue
-    named = sorted(strongest.values(), key=lambda clue: clue.strength)[-NAMED_SHOWN:]
-    others = [clue for clue in observation.clues if not clue.about][-OTHERS_SHOWN:]
-    return [clue for clue in observation.clues if any(clue is shown for shown in (*named, *others))]
+    named = sorted(strongest.values(), key=lambda clue: -clue.strength)[:NAMED_SHOWN]
+    evidence = [f"{clue.text.rstrip('.')} ({clue.strength})." for clue in named]
+    others = [f"Day {clue.day}: {clue.text}" for clue in observation.clues if not clue.about]
+    return [*([f"Evidence: {' '.join(evidence)}"] if evidence else []), *others[-1:]]
 
 
-def _entry(clue: Clue) -> str:
-    return f"{clue.text.rstrip('.')} (strength {clue.strength})." if clue.about else clue.text
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= WORDS_SHOWN else f"{text[:WORDS_SHOWN]} ..."
+def _talk(observation: Observation, room: int) -> list[str]:
+    """The newest messages that fit into `room` characters; the last one is shown in any case, at least in part."""
+    lines = list[str]()
+    for message in reversed(observation.messages):
+        if lines and len(message.text) > room:
+            break
+        words = message.text if len(message.text) <= room else f"{message.text[:room]} ..."
+        lines.append(f"{message.speaker}{f' to {message.to}' if message.to else ''}: {words}")
+        room -= len(message.text)
+    return lines[::-1]
 
 
 def _legal(observation: Observation) -> list[str]:
-    """Each verb with what may follow it: `MOVE NORTH, EAST`, `GIVE Bob|Eve wood 4, apple 1`."""
+    """The legal actions: `MOVE NORTH, EAST`, `ACCUSE or VOTE Bob, Eve`, `GIVE Bob or Eve wood 4, apple 1`.
+
+    Of the amounts of one thing only the largest is named, and of several piles of a resource on the tile only one.
+    """
     found: dict[str, dict[str, str]] = {}
     for action in legal_actions(observation):
         verb, _, rest = action.partition(" ")
-        # Of the amounts of one thing the last and largest stays.
-        thing = rest.rpartition(" ")[0] if FORMS[verb][-1:] == ("amount",) else rest
-        found.setdefault(verb, {})[thing] = rest
-    lines = [f"{verb} {_given(rests) if verb == 'GIVE' else ', '.join(rests)}".strip() for verb, rests in _lists(found)]
-    left = observation.messages_left
-    return [*lines, f"SAY or TELL ({left} left)"] if left else lines
-
-
-def _lists(found: Mapping[str, Mapping[str, str]]) -> list[tuple[str, list[str]]]:
-    return [(verb, list(rests.values())) for verb, rests in found.items()]
+        if verb == "WAIT":
+            continue
+        options = found.setdefault(verb, {})
+        match FORMS[verb][-1:]:
+            case ("amount",):
+                options[rest.rpartition(" ")[0]] = rest
+            case ("pile",):
+                options.setdefault(rest.rpartition("_")[0], rest)
+            case _:
+                options[rest] = rest
+    verbs: dict[str, list[str]] = {}
+    for verb, options in found.items():
+        verbs.setdefault(_given(options.values()) if verb == "GIVE" else ", ".join(options.values()), []).append(verb)
+    lines = [f"{' or '.join(alike)} {rest}".strip() for rest, alike in verbs.items()]
+    return [*lines, *(["SAY or TELL"] if observation.messages_left else []), "WAIT"]
 
 
 def _given(rests: Iterable[str]) -> str:
     """Everything can be given to everybody on the tile: the names, then the things."""
     names, things = zip(*(rest.split(" ", 1) for rest in rests), strict=True)
-    return f"{'|'.join(dict.fromkeys(names))} {', '.join(dict.fromkeys(things))}"
+    return f"{' or '.join(dict.fromkeys(names))} {', '.join(dict.fromkeys(things))}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from castaway.envs.marooned.actions import DIRECTIONS
 
 _SENTENCES = {
@@ -22,7 +24,7 @@ def in_words(aim: str) -> str:
         return _SENTENCES.get(where, where)
     if what == "suspect":
         return f"The evidence is against {where}."
-    thing = {"camp": "The camp", "search": "The place to search"}.get(what, what)
+    thing = "place to search" if what == "search" else re.sub(r"_\d+$", "", what).lower()
     if where in DIRECTIONS:
-        return f"{thing} is to the {where.lower()}."
-    return f"{thing} is here." if where == "here" else f"{thing} is on level {where}."
+        return f"The {thing} is to the {where.lower()}."
+    return f"The {thing} is here." if where == "here" else f"The {thing} is on level {where}."
