@@ -4,7 +4,8 @@
 
 A folder holds a tokenizer as transformers saves it, `tokenizer.json`, and gives its row in the table its name. The text
 of the messages is counted, without the marks of a chat template, which add ten to thirty tokens to a prompt. The turns
-are scripted; where sailors talk, prompts of MAROONED are longer (tests/castaway/envs/marooned/test_full.py has a bound).
+are scripted; where sailors talk, prompts of MAROONED are longer (tests/castaway/envs/marooned/test_full.py has a
+bound).
 """
 
 from __future__ import annotations

@@ -64,31 +64,36 @@ def _rules(scenario: Scenario, verbs: Iterable[str]) -> list[str]:
         for phase in scenario.phases
     )
     costs = "; ".join(
-        f"{name} {part.share} %, {part.steps} times BUILD for {_count(part.step_cost)}"
+        f"{name} ({part.share} % of the ship) by {part.steps} times BUILD for {_count(part.step_cost)}"
         f"{f', after {part.after}' if part.after else ''}"
         for name, part in scenario.components.items()
     )
     return [
-        f"{len(scenario.crew)} sailors are shipwrecked. One is a traitor, the others are colonists. The crew wins when the "
-        f"ship is finished or a vote ejects the traitor. The traitor wins when {scenario.days} days are over or fewer than "
-        f"{scenario.least_alive} are alive.",
+        f"{len(scenario.crew)} sailors are shipwrecked. One is a traitor, the others are colonists. The crew wins when "
+        f"the ship is finished or a vote ejects the traitor. The traitor wins when {scenario.days} days are over or "
+        f"fewer than {scenario.least_alive} are alive.",
         f"A day: {phases}.",
         f"In phases of work only: {', '.join(verb for verb in verbs if verb in WORK_VERBS)}. "
         f"In phases with votes only: {', '.join(verb for verb in verbs if verb in VOTE_VERBS)}.",
-        f"The ship's parts count to 100: {costs}. BUILD takes its cost from the store, and {scenario.builders} sailors at the camp. "
-        f"A backpack holds {scenario.backpack}.",
+        f"The parts of the ship are built up to 100: {costs}. BUILD takes its cost from the store, and "
+        f"{scenario.builders} sailors at the camp. A backpack holds {scenario.backpack}.",
         f"Energy: walk {energy.walk}, {_climbing(scenario)}gather {energy.gather}, build {energy.build}. At dawn "
         f"+{energy.fed} if you ate the day before, else -{energy.hungry}; at 0 you die. Food: {_count(scenario.food)}.",
         f"A poisoned sailor dies after {poison.death} days unless {scenario.antidote_type} is used.",
         f"A vote takes {scenario.quorum} sailors and more than {scenario.majority} % of the living; after "
         f"{_many(scenario.mistakes, 'ejected innocent')} there are no more votes.",
-        f"The log names a saboteur that was seen within {found.witness} tiles, with the strength of the evidence in brackets. "
-        f"The traitor can FRAME a sailor once, with a strength of {found.framing[0]} to {found.framing[1]}. Talk may be untrue.",
+        f"The log names a saboteur that was seen {_near(found.witness)}, with the strength of the evidence in "
+        f"brackets. The traitor can FRAME a sailor once, with a strength of {found.framing[0]} to {found.framing[1]}. "
+        "Talk may be untrue.",
     ]
 
 
 def _many(count: int, thing: str) -> str:
     return f"{count} {thing}{'' if count == 1 else 's'}"
+
+
+def _near(tiles: int) -> str:
+    return f"within {_many(tiles, 'tile')}" if tiles else "on the same tile"
 
 
 def _climbing(scenario: Scenario) -> str:

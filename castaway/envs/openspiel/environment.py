@@ -5,7 +5,8 @@
 - Seats: the kind of opponents, `random`, or `mcts-N` for a tree search with N simulations; they move within `step`. In
   the seat `self` the opponents are agents too (`rival 1` is the next after the player) and get prompts.
 - Prompts: the state as the player may see it, and a menu of moves; see `castaway.envs.openspiel.prompting`.
-- Actions: the number or the name of a move; the idle action `0` draws a random move. See `castaway.envs.openspiel.menu`.
+- Actions: the number of a move, or its name; the idle action `0` draws a random move. See
+  `castaway.envs.openspiel.menu`.
 - Reward: the result of the game from 0 to 1 (0.5 for a draw) when the game ends, and 0 before.
 - End: when the game ends. A game in which the player never had to move is started again with other random numbers.
 """

@@ -29,9 +29,7 @@ THREAT = position("tic_tac_toe", "x(0,0)", "o(2,0)", "x(0,1)")
 CHANCE_TO_WIN = position("tic_tac_toe", "x(0,0)", "o(2,0)", "x(0,1)", "o(2,2)")
 
 
-@pytest.mark.parametrize(
-    "typed", ["", " 1", "1 ", "01", "00", "+1", "1.", "a1", "1: a1", "WAIT", "²", "\u0661", "1\n"]
-)
+@pytest.mark.parametrize("typed", ["", " 1", "1 ", "01", "00", "+1", "1.", "a1", "1: a1", "WAIT", "²", "\u0661", "1\n"])
 def test_only_a_number_is_an_action(typed: str) -> None:
     refusal = RULES.refusal(START, typed)
     assert refusal is not None and refusal.severity == "form"
