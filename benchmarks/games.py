@@ -55,7 +55,7 @@ def play(game: Game, seconds: float) -> tuple[int, float, list[int]]:
             (prompt,) = environment.prompts()
             spent += perf_counter() - began
             lengths.append(sum(len(message["content"]) for message in prompt.messages))
-            typed = str(random.randrange(len(prompt.observation.moves)) + 1)
+            typed = random.choice(environment.rules.legal_actions(prompt.observation))
             began = perf_counter()
             environment.step({"player": typed})
             spent += perf_counter() - began

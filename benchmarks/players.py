@@ -16,6 +16,7 @@ from random import Random
 from castaway.envs.openspiel.catalogue import GAMES
 from castaway.envs.openspiel.environment import OpenSpielEnvironment
 from castaway.envs.openspiel.ids import episode_of
+from castaway.envs.openspiel.naming import typed
 from castaway.envs.openspiel.players import expert
 from castaway.envs.openspiel.tables import Table, tables_named
 from castaway.metrics.markdown import table
@@ -26,10 +27,10 @@ FIRST_ID = 900_000_000
 
 Player = Callable[[Prompt, Random], str]
 PLAYERS: dict[str, Player] = {
-    "random": lambda prompt, random: str(random.randrange(len(prompt.observation.moves)) + 1),
+    "random": lambda prompt, random: random.choice(typed(prompt.observation)),
     "idle": lambda prompt, random: "",
-    "first": lambda prompt, random: "1",
-    "last": lambda prompt, random: str(len(prompt.observation.moves)),
+    "first": lambda prompt, random: typed(prompt.observation)[0],
+    "last": lambda prompt, random: typed(prompt.observation)[-1],
     "expert": lambda prompt, random: expert(prompt).action,
 }
 

@@ -118,6 +118,10 @@ def install(name: str, environment: dict[str, str]) -> None:
         # What an earlier set-up left in this folder would hide the new entry points from whoever runs in it.
         shutil.rmtree(ROOT / "castaway.egg-info", ignore_errors=True)
         run("Castaway", *built, "--no-deps", "--editable", ".")
+    # Where Python may not keep what it compiles, each process would compile every module anew: a training stage then
+    # takes 16 seconds to start instead of 6.
+    if sys.dont_write_bytecode:
+        subprocess.run([python, "-m", "compileall", "-qq", "-j0", ROOT / name / "lib"], check=False)
 
 
 def lock(environment: dict[str, str], *arguments: str) -> None:

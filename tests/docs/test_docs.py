@@ -96,6 +96,7 @@ PARSED = {
     "python -m benchmarks.ablation 1 2 3 --task openspiel": "hours",
     "python -m benchmarks.players": "minutes",
     "python -m benchmarks.seeds 2 3": "hours; tests/benchmarks/test_seeds.py",
+    "python -m benchmarks.tokens FOLDER": "needs a tokenizer; tests/benchmarks/test_tokens.py",
     "python -m flows closure --write": "changes the repository; tests/flows/test_closure.py",
     "python -m flows lineage sync": "needs MLflow's store; tests/flows/test_lineage.py",
     "python -m flows pipeline": "forty minutes; tests/flows/test_pipeline.py",

@@ -138,8 +138,12 @@ def test_a_stage_that_takes_too_long_is_stopped_with_all_its_children(ship: Repo
 
 
 DRIVER = "from flows.__main__ import main; sys.exit(main(['pipeline']))"
-FOR_TWO_STAGES = f"import os, sys; os.cpu_count = lambda: 4; {DRIVER}"
-"""The driver, on a host with cores for two stages of two threads."""
+FOR_TWO_STAGES = f"""\
+import os, signal, sys
+os.cpu_count = lambda: 4
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+{DRIVER}"""
+"""The driver, on a host with cores for two stages of two threads, and not under `nohup`, whatever runs the tests."""
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

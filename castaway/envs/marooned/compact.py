@@ -70,7 +70,8 @@ def nearest_piles(observation: Observation) -> Nearest:
     level, x, y = observation.place
     me = observation.name
     # Plain loops instead of `steps` and `any`: every prompt runs this for all piles.
-    claims = [(mate.place[1], mate.place[2], mate.name < me) for mate in observation.mates if mate.place is not None]
+    places = [(mate.place, mate.name < me) for mate in observation.mates if mate.place is not None]
+    claims = [(east, south, before) for (where, east, south), before in places if where == level]
     best: Nearest = {}
     for pile in observation.piles:
         where, east, south = pile.place

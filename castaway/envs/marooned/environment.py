@@ -48,7 +48,7 @@ class MaroonedEnvironment(TextEnvironment):
         """Make an environment for games of one scenario; `rendering` is `compact` or `full`."""
         self.scenario = load_scenario(scenario)
         self.agents = tuple(self.scenario.crew)
-        self.rules = MaroonedRules()
+        self.rules = MaroonedRules(sentences=rendering == "full")
         self._rendering: Any = {"compact": compact, "full": full}[rendering]
         self._casting = casting
 

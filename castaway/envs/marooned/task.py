@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -12,6 +13,7 @@ from castaway.envs.marooned.players import demonstrator, expert
 from castaway.envs.marooned.practice import practice
 from castaway.envs.marooned.scripted import AIMLESS
 from castaway.envs.marooned.slips import slip
+from castaway.envs.marooned.words import in_words
 from castaway.tasks.environment import CurriculumStage, Prompt, TextEnvironment
 from castaway.tasks.reply import Reply
 from castaway.tasks.task import Player, Task
@@ -33,11 +35,16 @@ class Marooned(Task[MaroonedParams]):
 
     def expert(self, prompt: Prompt) -> Reply:
         """The reply of a competent player of the prompt's role."""
-        return expert(prompt)
+        return self._in_words(expert(prompt))
 
     def demonstrator(self, random: Random, carelessness: float) -> Player:
         """An imperfect player of either role, aimless in the share `carelessness` of its turns."""
-        return demonstrator(random, carelessness)
+        play = demonstrator(random, carelessness)
+        return lambda prompt: self._in_words(play(prompt))
+
+    def _in_words(self, reply: Reply) -> Reply:
+        """The reply in the words of the rendering."""
+        return replace(reply, reasoning=in_words(reply.reasoning)) if self.game.rendering == "full" else reply
 
     def curriculum(self, episodes: int) -> tuple[CurriculumStage, ...]:
         """A single stage; in each step the first `traitor_share` of the episodes is played in the seat `traitor`."""

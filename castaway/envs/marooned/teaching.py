@@ -11,6 +11,7 @@ from castaway.envs.marooned.conduct import legal_actions, read, refuse
 from castaway.envs.marooned.observation import Observation
 from castaway.envs.marooned.scripted import AIMLESS, REST, suspect
 from castaway.envs.marooned.state import Place, SeenPile
+from castaway.envs.marooned.words import in_words
 from castaway.tasks.environment import Refusal
 
 SYNONYMS = {
@@ -52,6 +53,10 @@ _AIMS = {
 class MaroonedRules:
     """The `Rules` of MAROONED."""
 
+    def __init__(self, sentences: bool = False) -> None:
+        """Make the rules; with `sentences`, reasons are sentences instead of a word or two."""
+        self._sentences = sentences
+
     def refusal(self, observation: Observation, action: str) -> Refusal | None:
         """Why the text is not a legal action, or None if it is one."""
         return read(observation, action)[1]
@@ -82,8 +87,10 @@ class MaroonedRules:
         parsed = parse_action(action)
         verb, argument = (parsed.verb, parsed.arguments[0] if parsed.arguments else "") if parsed else ("", "")
         if verb == "MOVE":
-            return _aim_of_a_step(observation, argument)
-        return _AIMS[verb].format(argument) if verb in _AIMS else REST.aim
+            aim = _aim_of_a_step(observation, argument)
+        else:
+            aim = _AIMS[verb].format(argument) if verb in _AIMS else REST.aim
+        return in_words(aim) if self._sentences else aim
 
     def blunder(self, observation: Observation, action: str) -> str:
         """Why a legal action is a mistake: a vote without evidence, a needless meal, or waiting without need."""

@@ -51,7 +51,7 @@ GAMES: tuple[Game, ...] = (
     Game(
         "liars_dice",
         "Bid how many dice of all players show a face (count-face), each bid above the last, sixes being wild; "
-        "Liar ends it, and whoever was wrong loses. The text is your dice, then the bids.",
+        "Liar ends it, and whoever was wrong loses.",
         "gain",
         "information",
         (
@@ -84,7 +84,7 @@ GAMES: tuple[Game, ...] = (
     ),
     Game(
         "dark_hex",
-        "Hex in the dark: x joins top and bottom, o joins left and right; a try at a taken cell shows it and you "
+        "Hex in the dark: X joins top and bottom, O joins left and right; a try at a taken cell shows it and you "
         "choose again.",
         "gain",
         "observation",
@@ -98,7 +98,7 @@ GAMES: tuple[Game, ...] = (
     ),
     Game(
         "hex",
-        "Take turns to mark a cell: x joins top and bottom, o joins left and right; each cell has six neighbours.",
+        "Take turns to mark a cell: X joins top and bottom, O joins left and right; each cell has six neighbours.",
         "gain",
         "observation",
         (
@@ -139,7 +139,7 @@ GAMES: tuple[Game, ...] = (
     ),
     Game(
         "nim",
-        "Take any number from one pile; who takes the last one loses. The text is whose turn it is, then the piles.",
+        "Take any number from one pile; who takes the last one loses.",
         "gain",
         "observation",
         (Variant("1 2 3", {"pile_sizes": "1;2;3"}, 0.482), Variant("1 3 5 7", {"pile_sizes": "1;3;5;7"}, 0.481)),

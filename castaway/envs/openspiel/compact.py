@@ -13,16 +13,15 @@ from collections.abc import Callable, Iterable
 from castaway.envs.openspiel.boards import sides_of_boxes
 from castaway.envs.openspiel.observation import Observation
 
-_COLUMNS = "abcdefghijklmnopqrs"
+COLUMNS = "abcdefghijklmnopqrs"
+"""The letters of the columns of a board, or of piles."""
 _MIRRORED = ("hex", "dark_hex")
 Board = dict[str, str]
 """Name of a cell to its mark, `.` for none."""
 
 
 def names(observation: Observation) -> tuple[str, ...]:
-    """The names of the moves in the menu: one word each, except in the full rendering, which uses OpenSpiel's names."""
-    if observation.rendering == "full":
-        return observation.moves
+    """The names of the moves in the menu, one word each."""
     name = _NAMES.get(observation.game.name, lambda _, move, __: move.replace(" ", "_"))
     rows = zip(observation.moves, observation.numbers, strict=True)
     return tuple(name(observation, move, number) for move, number in rows)
@@ -34,8 +33,9 @@ def situation(observation: Observation) -> str:
     return render(observation) if render else observation.text
 
 
-def _cell(column: int, row: int) -> str:
-    return f"{_COLUMNS[column]}{row + 1}"
+def cell(column: int, row: int) -> str:
+    """The name of a cell: a letter for the column, a number for the row."""
+    return f"{COLUMNS[column]}{row + 1}"
 
 
 def _marks(observation: Observation, board: Board) -> str:
@@ -63,7 +63,7 @@ def _grid_name(observation: Observation, move: str, number: int) -> str:
     parameters = observation.game.variants[observation.variant].parameters
     row, column = divmod(number, int(parameters.get("board_size", 3)))
     mirrored = observation.game.name in _MIRRORED and _own(observation) == "o"
-    return _cell(row, column) if mirrored else _cell(column, row)
+    return cell(row, column) if mirrored else cell(column, row)
 
 
 # Connect four ------------------------------------------------------------------------------------------------------
@@ -71,13 +71,13 @@ def _grid_name(observation: Observation, move: str, number: int) -> str:
 
 def _columns(observation: Observation) -> Board:
     rows = [line.split() for line in reversed(observation.text.split("\n"))]
-    return {_cell(column, row): mark for row, marks in enumerate(rows) for column, mark in enumerate(marks)}
+    return {cell(column, row): mark for row, marks in enumerate(rows) for column, mark in enumerate(marks)}
 
 
-def _landing(observation: Observation, move: str, number: int) -> str:
+def landing(observation: Observation, move: str, number: int) -> str:
     """The lowest free cell of the column."""
     board = _columns(observation)
-    return next(cell for cell, mark in board.items() if cell[0] == _COLUMNS[number] and mark == ".")
+    return next(cell for cell, mark in board.items() if cell[0] == COLUMNS[number] and mark == ".")
 
 
 # Boards whose rows OpenSpiel labels --------------------------------------------------------------------------------
@@ -85,10 +85,11 @@ def _landing(observation: Observation, move: str, number: int) -> str:
 
 def _labelled(observation: Observation) -> Board:
     rows = [line.split() for line in observation.text.split("\n") if line.strip()[:1].isdigit()]
-    return {_cell(column, int(label) - 1): mark for label, *marks in rows for column, mark in enumerate(marks)}
+    return {cell(column, int(label) - 1): mark for label, *marks in rows for column, mark in enumerate(marks)}
 
 
-def _last_word(observation: Observation, move: str, number: int) -> str:
+def last_word(observation: Observation, move: str, number: int) -> str:
+    """The last word of OpenSpiel's name."""
     return move.split()[-1].lower()
 
 
@@ -110,7 +111,8 @@ def _boxes(observation: Observation) -> str:
     return "\n".join([f"own {owned[0]} other {owned[1]}", *sorted(open_boxes)])
 
 
-def _line(observation: Observation, move: str, number: int) -> str:
+def line(observation: Observation, move: str, number: int) -> str:
+    """The name of a line between two dots: h or v, row, column."""
     parameters = observation.game.variants[observation.variant].parameters
     return _line_name(number, int(parameters["num_rows"]), int(parameters["num_cols"]))
 
@@ -130,7 +132,7 @@ def _line_name(number: int, rows: int, columns: int) -> str:
 def _piles(observation: Observation) -> str:
     """Each pile split into heaps of powers of two: the heaps that occur an odd number of times decide the game."""
     counts = [int(count) for count in observation.text.split(":")[1].split()]
-    heaps = [f"{_COLUMNS[pile]}{1 << bit}" for pile, count in enumerate(counts) for bit in range(8) if count >> bit & 1]
+    heaps = [f"{COLUMNS[pile]}{1 << bit}" for pile, count in enumerate(counts) for bit in range(8) if count >> bit & 1]
     return " ".join(["piles", *heaps])
 
 
@@ -138,7 +140,7 @@ def _pile_left(observation: Observation, move: str, number: int) -> str:
     """The pile after the move."""
     counts = [int(count) for count in observation.text.split(":")[1].split()]
     pile, take = (int(part.split(":")[1]) for part in move.rstrip(";").split(", "))
-    return f"{_COLUMNS[pile - 1]}{counts[pile - 1] - take}"
+    return f"{COLUMNS[pile - 1]}{counts[pile - 1] - take}"
 
 
 def _dice(observation: Observation) -> str:
@@ -180,9 +182,9 @@ _NAMES: dict[str, Callable[[Observation, str, int], str]] = {
     "phantom_ttt": _grid_name,
     "hex": _grid_name,
     "dark_hex": _grid_name,
-    "connect_four": _landing,
-    "go": _last_word,
-    "dots_and_boxes": _line,
+    "connect_four": landing,
+    "go": last_word,
+    "dots_and_boxes": line,
     "nim": _pile_left,
     "goofspiel": _card,
 }

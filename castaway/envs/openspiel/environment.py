@@ -4,8 +4,9 @@
   `castaway.envs.openspiel.ids`.
 - Seats: the kind of opponents, `random`, or `mcts-N` for a tree search with N simulations; they move within `step`. In
   the seat `self` the opponents are agents too (`rival 1` is the next after the player) and get prompts.
-- Prompts: the state as the player may see it, and a menu of numbered moves; see `castaway.envs.openspiel.prompting`.
-- Actions: the number of a move; the idle action `0` draws a random move. See `castaway.envs.openspiel.menu`.
+- Prompts: the state as the player may see it, and a menu of moves; see `castaway.envs.openspiel.prompting`.
+- Actions: the number of a move, or its name; the idle action `0` draws a random move. See
+  `castaway.envs.openspiel.menu`.
 - Reward: the result of the game from 0 to 1 (0.5 for a draw) when the game ends, and 0 before.
 - End: when the game ends. A game in which the player never had to move is started again with other random numbers.
 """
@@ -125,7 +126,7 @@ class OpenSpielEnvironment(TextEnvironment):
         if typed == self.idle or self.rules.refusal(observation, typed) is not None:
             number = self._lot.choice(observation.numbers)
         else:
-            number = observation.numbers[int(typed) - 1]
+            number = observation.numbers[self.rules.legal_actions(observation).index(typed)]
         self._state.apply_action(number)
         self._moves += agent == PLAYER
         self._advance()
@@ -148,8 +149,9 @@ class OpenSpielEnvironment(TextEnvironment):
         """Let `random` or `mcts-N` play the episode to its end in the place of the player, and return the result."""
         play = make_opponent(opponent_named(name), self._loaded, Random(f"{name} {task_id_of(self._episode)}"))
         while not self.done:
-            place = self._state.legal_actions().index(play(self._state))
-            self.step({PLAYER: str(place + 1)})
+            observation = self._observation()
+            place = observation.numbers.index(play(self._state))
+            self.step({PLAYER: self.rules.legal_actions(observation)[place]})
         return Played(task_id_of(self._episode), self._seat, self.outcome(), self._moves, 0)
 
     @property

@@ -1,7 +1,7 @@
-"""The rules for typed actions: the number of a move in a menu.
+"""The rules for typed actions: the number of a move in the menu, or in the full rendering its name.
 
-The numbers start at 1 and follow the order of OpenSpiel's move numbers. So the form is the same in twenty games and
-does not depend on names with brackets or spaces.
+Numbers start at 1 and follow the order of OpenSpiel's move numbers. So the form is the same in twenty games, which a
+tiny model needs. An instruct model writes the name of the move, as a person would, and has not to count.
 
 The idle action is `0`, which is not in the menu: a random move is made. So a policy with only invalid replies plays
 exactly like a random player, whose success the base rates give. With a fixed move as the idle action, invalid replies
@@ -13,9 +13,9 @@ from __future__ import annotations
 import re
 from difflib import SequenceMatcher
 
-from castaway.envs.openspiel.compact import names
-from castaway.envs.openspiel.expert import move_values
+from castaway.envs.openspiel.naming import names, typed
 from castaway.envs.openspiel.observation import Observation
+from castaway.envs.openspiel.reasons import reasons
 from castaway.envs.openspiel.tactics import judgement
 from castaway.tasks.environment import Refusal
 
@@ -33,10 +33,12 @@ class MenuRules:
     """The `Rules` of all twenty games."""
 
     def refusal(self, observation: Observation, action: str) -> Refusal | None:
-        """Why the text is not a number of the menu, or None if it is."""
-        count = len(observation.moves)
+        """Why the text is not a move of the menu, as it is typed, or None if it is."""
         if action == BY_LOT:
             return None
+        if observation.rendering == "full":
+            return _no_name(action, typed(observation))
+        count = len(observation.moves)
         if not _NUMBER.fullmatch(action):
             return Refusal("form", f"Answer with the number of a move, from 1 to {count}.")
         if int(action) > count:
@@ -44,40 +46,37 @@ class MenuRules:
         return None
 
     def legal_actions(self, observation: Observation) -> tuple[str, ...]:
-        """Every number of the menu, without the idle action."""
-        return tuple(str(number) for number in range(1, len(observation.moves) + 1))
+        """What may be typed, in the order of the menu, without the idle action."""
+        return typed(observation)
 
     def repair(self, observation: Observation, text: str) -> str:
         """The move that was probably meant.
 
-        In this order: the text is a number; it contains the name of a move; it is almost a name; it contains a number
-        of the menu; otherwise the move with the most similar name.
+        In this order: the text is what is typed for a move; it contains the name of a move; it is almost a name; it
+        contains a number of the menu; otherwise the move with the most similar name.
         """
-        text = text[:_LONGEST_TEXT]
-        if text.strip() in self.legal_actions(observation):
+        text, legal = text[:_LONGEST_TEXT], typed(observation)
+        if text.strip() in legal:
             return text.strip()
-        named = [name for name in names(observation) if name.casefold() in text.casefold()]
+        called = names(observation)
+        named = [name for name in called if name.casefold() in text.casefold()]
         if named:
-            return self._number(observation, max(named, key=len))
-        likest, likeness = max(((name, _likeness(name, text)) for name in names(observation)), key=lambda pair: pair[1])
+            return legal[called.index(max(named, key=len))]
+        likest, likeness = max(((name, _likeness(name, text)) for name in called), key=lambda pair: pair[1])
         if likeness >= _MISSPELT:
-            return self._number(observation, likest)
+            return legal[called.index(likest)]
         numbers = [str(int(digits)) for digits in _DIGITS.findall(text)]
-        legal = [number for number in numbers if number in self.legal_actions(observation)]
-        return legal[0] if legal else self._number(observation, likest)
+        return next((number for number in numbers if number in legal), legal[called.index(likest)])
 
     def reason(self, observation: Observation, action: str) -> str:
-        """The reason for a move in a word or two, then its name."""
-        if action == BY_LOT:
-            return "by lot"
-        at = int(action) - 1
-        return f"{move_values(observation)[at].why} {names(observation)[at]}"
+        """The reason for a move, with its name."""
+        return "by lot" if action == BY_LOT else reasons(observation)[typed(observation).index(action)]
 
     def blunder(self, observation: Observation, action: str) -> str:
         """Missing an immediate win, allowing one to the opponent although another move does not, or a random move."""
         if action == BY_LOT:
             return "The move is left to the lot."
-        judged, at = judgement(observation), int(action) - 1
+        judged, at = judgement(observation), typed(observation).index(action)
         called = names(observation)
         if judged.wins and at not in judged.wins:
             best = judged.wins[0]
@@ -86,8 +85,19 @@ class MenuRules:
             return f"After {called[at]} the other side has won or can win at once."
         return ""
 
-    def _number(self, observation: Observation, name: str) -> str:
-        return str(names(observation).index(name) + 1)
+
+def _no_name(action: str, legal: tuple[str, ...]) -> Refusal | None:
+    """Why the text is not the name of a legal move; a name such as others have is a move that is not possible now."""
+    if action in legal:
+        return None
+    if _shape(action) in {_shape(name) for name in legal}:
+        return Refusal("impossible", f"{action[:40]} is not among the legal moves.")
+    return Refusal("form", f"Answer with a move as it is written in the list, such as {legal[0]}.")
+
+
+def _shape(name: str) -> str:
+    """The name with each letter and digit replaced by a sign for its kind."""
+    return re.sub("[A-Z]", "A", re.sub("[a-z]", "a", re.sub("[0-9]", "0", name)))
 
 
 def _likeness(name: str, text: str) -> float:

@@ -19,13 +19,12 @@ import pyspiel
 from castaway.envs.openspiel.catalogue import GAMES
 from castaway.envs.openspiel.expert import move_values
 from castaway.envs.openspiel.games import load_variant
-from castaway.envs.openspiel.menu import MenuRules
+from castaway.envs.openspiel.naming import typed
 from castaway.envs.openspiel.observation import Observation
 from castaway.envs.openspiel.opponents import EXPLORATION, MEMORY_IN_MEGABYTES
-from castaway.envs.openspiel.practice import AIMLESS
+from castaway.envs.openspiel.players import with_move
 from castaway.envs.openspiel.tactics import position
 from castaway.tasks.environment import Message, Prompt
-from castaway.tasks.reply import Reply
 
 Row = tuple[tuple[Message, ...], str, str]
 """A preference pair: the messages of a prompt, the preferred reply, the rejected reply."""
@@ -60,21 +59,18 @@ def preference_pairs(prompts: Sequence[Prompt], count: int, random: Random) -> l
 def _two_pairs(one: Prompt, other: Prompt, plain: bool) -> list[Row]:
     """The two pairs of two situations, or none if the situations do not fit."""
     first, second = best(one.observation), best(other.observation)
-    if not (_worse(one.observation, second) and _worse(other.observation, first)):
+    here, there = typed(one.observation)[first], typed(other.observation)[second]
+    if not (_worse(one.observation, there) and _worse(other.observation, here)):
         return []
-    here, there = _answer(one.observation, first, plain), _answer(other.observation, second, plain)
-    return [(one.messages, here, there), (other.messages, there, here)]
+    mine = str(with_move(one.observation, first, plain))
+    theirs = str(with_move(other.observation, second, plain))
+    return [(one.messages, mine, theirs), (other.messages, theirs, mine)]
 
 
-def _answer(observation: Observation, at: int, plain: bool) -> str:
-    action = str(at + 1)
-    return str(Reply(AIMLESS if plain else MenuRules().reason(observation, action), action))
-
-
-def _worse(observation: Observation, at: int) -> bool:
-    """Whether position `at` is in the menu, and the move there is clearly worse than the best one."""
-    worths = values(observation)
-    return at < len(worths) and max(worths) - worths[at] >= CLEAR
+def _worse(observation: Observation, action: str) -> bool:
+    """Whether the action is in the menu, and clearly worse there than the best one."""
+    worths, legal = values(observation), typed(observation)
+    return action in legal and max(worths) - worths[legal.index(action)] >= CLEAR
 
 
 def best(observation: Observation) -> int:

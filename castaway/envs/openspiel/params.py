@@ -39,7 +39,7 @@ class OpenSpielParams(Section):
     """Rendering and curriculum of the `openspiel` task: three stages, which follow one another by success rate."""
 
     rendering: Literal["full", "compact", "assisted"]
-    """`full`: OpenSpiel's own text, with the rules; `compact`: few words; `assisted`: compact with wins and threats."""
+    """`full`: rules, boards as people draw them, moves by name; `compact`: few words; `assisted`: and threats."""
     easy: OpenSpielStageParams
     medium: OpenSpielStageParams
     hard: OpenSpielStageParams

@@ -5,8 +5,9 @@ from __future__ import annotations
 from random import Random
 
 from castaway.envs.openspiel.expert import best_move
-from castaway.envs.openspiel.menu import MenuRules
-from castaway.envs.openspiel.practice import AIMLESS
+from castaway.envs.openspiel.naming import typed
+from castaway.envs.openspiel.observation import Observation
+from castaway.envs.openspiel.reasons import AIMLESS, reasons, worded
 from castaway.tasks.environment import Prompt
 from castaway.tasks.reply import Reply
 from castaway.tasks.task import Player
@@ -14,8 +15,13 @@ from castaway.tasks.task import Player
 
 def expert(prompt: Prompt) -> Reply:
     """The reply with the best move by `castaway.envs.openspiel.expert`."""
-    action = str(best_move(prompt.observation) + 1)
-    return Reply(MenuRules().reason(prompt.observation, action), action)
+    return with_move(prompt.observation, best_move(prompt.observation))
+
+
+def with_move(observation: Observation, at: int, plain: bool = False) -> Reply:
+    """The reply with the move in position `at` of the menu, from 0; `plain` for a reason without content."""
+    why = worded(observation, AIMLESS) if plain else reasons(observation)[at]
+    return Reply(why, typed(observation)[at])
 
 
 def demonstrator(random: Random, carelessness: float) -> Player:
@@ -24,6 +30,6 @@ def demonstrator(random: Random, carelessness: float) -> Player:
     def play(prompt: Prompt) -> Reply:
         if random.random() >= carelessness:
             return expert(prompt)
-        return Reply(AIMLESS, str(random.randrange(len(prompt.observation.moves)) + 1))
+        return with_move(prompt.observation, random.randrange(len(prompt.observation.moves)), plain=True)
 
     return play

@@ -12,7 +12,8 @@ from castaway.envs.openspiel.ids import episode_of
 from castaway.envs.openspiel.pairs import preference_pairs
 from castaway.envs.openspiel.params import OpenSpielParams
 from castaway.envs.openspiel.players import demonstrator, expert
-from castaway.envs.openspiel.practice import AIMLESS, practice
+from castaway.envs.openspiel.practice import practice
+from castaway.envs.openspiel.reasons import AIMLESS
 from castaway.envs.openspiel.slips import slip
 from castaway.envs.openspiel.tables import tables_named
 from castaway.tasks.environment import CurriculumStage, Played, Prompt

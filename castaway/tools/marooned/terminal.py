@@ -14,6 +14,7 @@ from castaway.errors import CastawayError
 from castaway.rl.rollout import Generation, Policy, play_episodes
 from castaway.tasks.environment import Prompt
 from castaway.tasks.reply import Reply
+from castaway.tools.marooned.map import drawn
 from castaway.tools.transcript import clean
 
 HELP = "Type an action that is listed under `Legal now` or in the rules; `rules` shows the rules again, `quit` leaves."
@@ -79,7 +80,7 @@ def _ask(prompt: Prompt) -> str:
     Raises:
         CastawayError: the person left the game.
     """
-    print(f"\n{full.user_text(prompt.observation)}")
+    print(f"\n{drawn(prompt.observation)}\n{full.user_text(prompt.observation)}")
     while True:
         try:
             typed = input(f"{prompt.agent}> ").strip()

@@ -140,16 +140,16 @@ def test_every_episode_of_every_seat_has_a_move_to_make() -> None:
                 assert len(environment.prompts()) == 1
 
 
-def test_a_prompt_says_the_side_the_rules_the_state_and_the_menu() -> None:
+def test_a_full_prompt_says_the_rules_the_side_the_board_and_the_menu() -> None:
     environment = OpenSpielEnvironment()
     environment.reset(task("tic_tac_toe"), "random")
-    environment.step({"player": "5"})
+    environment.step({"player": "b2"})
     system, user = environment.prompts()[0].messages
-    assert system["content"] == "You are x in tic_tac_toe, standard"
-    line, *board_and_menu = user["content"].split("\n")
-    assert line == named("tic_tac_toe").line
-    assert board_and_menu[3] == "Moves:" and board_and_menu[4].startswith("1: x(0,")
-    assert "x" in board_and_menu[1] and "o" in "".join(board_and_menu[:3])
+    assert named("tic_tac_toe").line in system["content"]
+    who, letters, *rows, menu = user["content"].split("\n")
+    assert who == "You are X. It is your turn." and letters == "  a b c"
+    assert [row[0] for row in rows] == ["1", "2", "3"] and rows[1][4] == "X" and "O" in "".join(rows)
+    assert menu.startswith("Moves: ") and len(menu.split(", ")) == 7
 
 
 def test_nobody_moves_after_the_end() -> None:

@@ -12,9 +12,10 @@ from castaway.envs.openspiel.expert import move_values
 from castaway.envs.openspiel.games import Game, player_count
 from castaway.envs.openspiel.ids import Episode, task_id_of
 from castaway.envs.openspiel.menu import MenuRules
-from castaway.envs.openspiel.observation import observe
+from castaway.envs.openspiel.observation import Rendering, observe
 from castaway.envs.openspiel.players import demonstrator, expert
-from castaway.envs.openspiel.practice import AIMLESS, practice
+from castaway.envs.openspiel.practice import practice
+from castaway.envs.openspiel.reasons import AIMLESS, worded
 from castaway.envs.openspiel.slips import slip
 from castaway.tasks.registry import read_params, task_of
 from castaway.tasks.reply import parse_reply
@@ -47,9 +48,10 @@ def test_the_expert_is_much_better_than_a_random_player(game: Game) -> None:
             assert better > 0.05, variant.name
 
 
+@pytest.mark.parametrize("rendering", ["compact", "full"])
 @pytest.mark.parametrize("game", GAMES, ids=lambda game: game.name)
-def test_expert_demonstrator_and_practice_answer_with_legal_moves_and_reasons(game: Game) -> None:
-    environment, random, rules = OpenSpielEnvironment(), Random(3), MenuRules()
+def test_expert_demonstrator_and_practice_answer_with_legal_moves_and_reasons(game: Game, rendering: Rendering) -> None:
+    environment, random, rules = OpenSpielEnvironment(rendering=rendering), Random(3), MenuRules()
     play = demonstrator(random, 0.5)
     for variant in range(len(game.variants)):
         environment.reset(task_id_of(Episode(GAMES.index(game), variant, 0, TRAINING, 0)), "random")
@@ -63,13 +65,13 @@ def test_expert_demonstrator_and_practice_answer_with_legal_moves_and_reasons(ga
             assert len(replies) == min(4, len(seen.moves)) == len({reply.action for reply in replies})
             reply = play(prompt)
             assert rules.refusal(seen, reply.action) is None
-            assert reply.reasoning in (AIMLESS, expert(prompt).reasoning)
+            assert reply.reasoning in (worded(seen, AIMLESS), expert(prompt).reasoning)
             environment.step({"player": reply.action})
 
 
 def test_a_slip_is_never_a_legal_answer() -> None:
     random = Random(1)
-    environment, rules = OpenSpielEnvironment(), MenuRules()
+    environment, rules = OpenSpielEnvironment(rendering="compact"), MenuRules()
     for game in range(len(GAMES)):
         environment.reset(task_id_of(Episode(game, 0, 0, TRAINING, 0)), "random")
         (prompt,) = environment.prompts()
@@ -94,17 +96,17 @@ def told(seen: object, move: str) -> str:
 
 
 def test_reasons_by_hand() -> None:
-    assert told(START, "x(1,1)") == "centre x(1,1)"
-    assert told(START, "x(0,2)") == "corner x(0,2)"
-    assert told(THREAT, "o(0,2)") == "block o(0,2)"
-    assert told(THREAT, "o(1,1)") == "risk o(1,1)"
-    assert told(CHANCE_TO_WIN, "x(0,2)") == "win x(0,2)"
+    assert told(START, "x(1,1)") == "centre b2"
+    assert told(START, "x(0,2)") == "corner c1"
+    assert told(THREAT, "o(0,2)") == "block c1"
+    assert told(THREAT, "o(1,1)") == "risk b2"
+    assert told(CHANCE_TO_WIN, "x(0,2)") == "win c1"
     assert MenuRules().reason(START, "0") == "by lot"
     # Two rows at once: nothing that o does can stop both.
     fork = position("tic_tac_toe", "x(0,0)", "o(0,1)", "x(2,0)", "o(1,0)")
-    assert told(fork, "x(1,1)") == told(fork, "x(2,2)").replace("x(2,2)", "x(1,1)") == "force x(1,1)"
-    assert told(position("nim"), "pile:1, take:1;") == "odd uneven pile:1, take:1;"  # 1 xor 2 xor 3 is 0
-    assert told(position("nim", "pile:1, take:1;"), "pile:3, take:1;") == "odd 1 balance pile:3, take:1;"  # 2 xor 3
+    assert told(fork, "x(1,1)") == told(fork, "x(2,2)").replace("c3", "b2") == "force b2"
+    assert told(position("nim"), "pile:1, take:1;") == "odd uneven a0"  # 1 xor 2 xor 3 is 0
+    assert told(position("nim", "pile:1, take:1;"), "pile:3, take:1;") == "odd 1 balance c2"  # 2 xor 3
 
 
 @pytest.mark.parametrize(
