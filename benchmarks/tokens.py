@@ -21,7 +21,7 @@ from transformers import PreTrainedTokenizerBase
 
 from castaway.config.params import Params
 from castaway.metrics.markdown import table
-from castaway.models.policy import load_tokenizer
+from castaway.models.tokens import ChatTokenizer
 from castaway.tasks.environment import ids_in_a_row
 from castaway.tasks.registry import load_task, read_params
 from castaway.tasks.task import Task
@@ -42,7 +42,7 @@ def main() -> None:
     top.add_argument("--turns", type=int, default=2000, help="number of turns of each run")
     asked = top.parse_args()
     params = read_params(Path(__file__).parents[1] / "params.yaml")
-    print(tokens_table(params, {folder.name: load_tokenizer(folder) for folder in asked.tokenizers}, asked.turns))
+    print(tokens_table(params, {folder.name: ChatTokenizer.load(folder).tokenizer for folder in asked.tokenizers}, asked.turns))
 
 
 def tokens_table(params: Params, tokenizers: dict[str, PreTrainedTokenizerBase], most: int) -> str:
