@@ -42,7 +42,11 @@ def main() -> None:
     top.add_argument("--turns", type=int, default=2000, help="number of turns of each run")
     asked = top.parse_args()
     params = read_params(Path(__file__).parents[1] / "params.yaml")
-    print(tokens_table(params, {folder.name: ChatTokenizer.load(folder).tokenizer for folder in asked.tokenizers}, asked.turns))
+    print(
+        tokens_table(
+            params, {folder.name: ChatTokenizer.load(folder).tokenizer for folder in asked.tokenizers}, asked.turns
+        )
+    )
 
 
 def tokens_table(params: Params, tokenizers: dict[str, PreTrainedTokenizerBase], most: int) -> str:

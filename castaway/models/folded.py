@@ -18,10 +18,8 @@ from typing import Any
 import torch
 from peft.tuners.lora import Linear as LoraLinear
 from torch import nn
-from torch.nn.functional import linear
 
-MANY_ROWS = 256
-"""Number of rows from which oneDNN is faster than MKL."""
+from castaway.models.products import LARGE, product
 
 
 class _FoldedLinear(torch.autograd.Function):
@@ -39,27 +37,26 @@ class _FoldedLinear(torch.autograd.Function):
     ) -> torch.Tensor:
         ctx.save_for_backward(inputs, folded, down, up)
         ctx.scale = scale
-        return _product(inputs, folded, bias)
+        return product(inputs, folded, bias)
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         inputs, folded, down, up = ctx.saved_tensors
-        to_inputs = _product(gradient, folded.T) if ctx.needs_input_grad[0] else None
+        to_inputs = product(gradient, folded.T) if ctx.needs_input_grad[0] else None
         rows, errors = inputs.flatten(0, -2), gradient.flatten(0, -2)
         to_down = (errors @ up).mul_(ctx.scale).T @ rows
         to_up = errors.T @ (rows @ down.T).mul_(ctx.scale)
         return to_inputs, None, None, to_down, to_up, None
 
 
-def _product(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-    """`linear`; for many rows on a CPU it uses oneDNN, whose kernels are fast on more processors than MKL's.
+ROWS = 64
+"""Number of rows that weights for sampling are laid out for; other numbers work as well."""
 
-    torch's compiler replaces linear layers by the same operator.
-    """
-    if rows.is_cpu and rows.numel() >= MANY_ROWS * rows.shape[-1] and torch.backends.mkldnn.is_available():
-        result: torch.Tensor = torch.ops.mkldnn._linear_pointwise(rows, weight, bias, "none", [], "")
-        return result
-    return linear(rows, weight, bias)
+
+def _packed(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+    """The product with a weight in oneDNN's layout."""
+    result: torch.Tensor = torch.ops.mkldnn._linear_pointwise(rows, weight, bias, "none", [], "")
+    return result
 
 
 @contextmanager
@@ -102,12 +99,16 @@ def _forward(layer: LoraLinear) -> Callable[[torch.Tensor], torch.Tensor]:
     """The layer's forward function with its folded weight."""
     base: Any = layer.get_base_layer()
     if layer.disable_adapters:
-        return lambda inputs: _product(inputs, base.weight.detach(), base.bias)
+        return lambda inputs: product(inputs, base.weight.detach(), base.bias)
     name = layer.active_adapters[0]
     down: Any = layer.lora_A[name].weight
     up: Any = layer.lora_B[name].weight
     scale = float(layer.scaling[name])
     weight = torch.addmm(base.weight.detach(), up.detach(), down.detach(), alpha=scale)
+    if weight.is_cpu and weight.numel() >= LARGE and torch.is_inference_mode_enabled():
+        # In the layout that oneDNN computes with, it need not be brought into it for each of a hundred tokens.
+        weight = torch.ops.mkldnn._reorder_linear_weight(weight, ROWS)
+        return lambda inputs: _packed(inputs, weight, base.bias)
 
     def forward(inputs: torch.Tensor) -> torch.Tensor:
         result: torch.Tensor = _FoldedLinear.apply(inputs, weight, base.bias, down, up, scale)

@@ -14,9 +14,10 @@ from typing import Any
 
 import torch
 
-WIDTH = 2
+WIDTH = 1
 """Tokens of a tree for each component of a hidden state, unless one row alone is longer. Attention then takes at most a
-third of the work of a block: 4 n d of 24 d d + 4 n d operations for each token, with n tokens and d components."""
+seventh of the work of a block: 4 n d of 24 d d + 4 n d operations for each token, with n tokens and d components; on a
+CPU it is slower than that."""
 WORTHWHILE = 0.8
 """Trees are made if they hold at most this share of the tokens that padded rows would have; they need a mask, and
 attention is slower with one."""

@@ -21,6 +21,7 @@ from transformers import PreTrainedModel
 from castaway.models.folded import folded
 from castaway.models.hidden_states import hidden_states_at, next_token_logits
 from castaway.models.policy import save_adapter, using
+from castaway.models.products import use_for_head
 from castaway.models.rows import Rows
 
 VALUE_HEAD_FILE = "value_head.safetensors"
@@ -48,6 +49,7 @@ class ActorCritic(nn.Module):
         """Put a value head, at first zero everywhere, on the policy."""
         super().__init__()
         self.policy = policy
+        use_for_head(self.causal)
         width = self.hidden_size
         self.value_head = nn.Sequential(nn.Linear(width, width), nn.Tanh(), nn.Linear(width, 1))
         final: Any = self.value_head[2]
