@@ -2,6 +2,7 @@
 # (docs/setup.md).
 #
 #   make repro [TARGETS="sft@marooned"]   set up, then build as dvc repro does, but independent stages in parallel
+#   make repro PROFILE=smollm2            the same with the parameters of profiles/smollm2.yaml, in scratch/smollm2
 #   make demo                             set up, then build a small run of all stages in scratch/demo: a first look
 #   make test                             set up, then ruff, mypy and every test that is not marked slow
 #   make test-all                         the same with every test
@@ -18,6 +19,7 @@
 PYTHON ?= python3
 PORT ?= 5000
 TARGETS ?=
+PROFILE ?=
 ROOT ?= .
 BIN := .venv/bin
 # The name of a stamp file contains a hash of these files. While they are unchanged, nothing is installed again.
@@ -37,10 +39,10 @@ PEER := .bench/trl-1.12.0
 # The driver runs as many stages in parallel as the cores and `threads` allow; DVC decides whether a stage must run.
 # `dvc repro` alone builds the same, one stage after another. The output of each stage is in scratch/logs.
 repro: setup
-	@$(ENV) python -m flows pipeline $(TARGETS)
+	@$(ENV) python -m flows $(if $(PROFILE),profile $(PROFILE),pipeline) $(TARGETS)
 
 demo: setup
-	@$(ENV) python -m flows demo
+	@$(ENV) python -m flows profile demo
 
 PYTEST := pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder --durations 20
 

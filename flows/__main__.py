@@ -2,7 +2,7 @@
 
 python -m flows STAGE[@RUN]                  run one stage, as dvc.yaml does
 python -m flows pipeline [TARGET...]         run all stages that are out of date, independent ones in parallel
-python -m flows demo [--profile FILE]        build a small run of all stages in scratch/demo, and show its results
+python -m flows profile NAME [TARGET...]     build the runs of profiles/NAME.yaml in scratch/NAME, and show the results
 python -m flows setup                        create the GPU slots on the Prefect server
 python -m flows lineage RUN[/STAGE]          show which MLflow runs made an artifact, back to the base model
 python -m flows lineage sync                 tag MLflow runs with the hashes of their outputs
@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from castaway.errors import CastawayError
 
@@ -39,13 +38,14 @@ def parser() -> argparse.ArgumentParser:
     """The command-line parser. A first argument that is no command is taken as the name of a stage."""
     usage = (__doc__ or "").partition("\n")
     top = argparse.ArgumentParser("python -m flows", description=usage[0], epilog=usage[2], formatter_class=_Plain)
-    top.add_argument("command", metavar="STAGE[@RUN] | pipeline | demo | setup | lineage | closure")
-    top.add_argument("targets", nargs="*", metavar="TARGET", help="stages to build, or the artifact to trace")
+    top.add_argument("command", metavar="STAGE[@RUN] | pipeline | profile | setup | lineage | closure")
+    top.add_argument(
+        "targets", nargs="*", metavar="TARGET", help="a profile, stages to build, or the artifact to trace"
+    )
     top.add_argument("--force", action="store_true", help="pipeline: run every stage, even if nothing changed")
     top.add_argument(
         "--teacher", metavar="WEIGHTS", help="pipeline: folder or Hugging Face model to serve as the teacher"
     )
-    top.add_argument("--profile", type=Path, metavar="FILE", help="demo: parameters instead of profiles/demo.yaml")
     top.add_argument("--write", action="store_true", help="closure: write the code dependencies into dvc.yaml")
     return top
 
@@ -71,12 +71,14 @@ def run_pipeline(options: argparse.Namespace) -> int:
     return run(options.targets, force=options.force, teacher=options.teacher)
 
 
-def run_demo(options: argparse.Namespace) -> int:
-    """`python -m flows demo [--profile FILE]`."""
-    from flows.demo import main as run
+def run_profile(options: argparse.Namespace) -> int:
+    """`python -m flows profile NAME [TARGET...]`."""
     from flows.environment import find_root
+    from flows.profile import main as run
 
-    return run(find_root(), options.profile)
+    if not options.targets:
+        raise CastawayError("name a profile, such as `python -m flows profile demo`")
+    return run(find_root(), options.targets[0], options.targets[1:])
 
 
 def run_setup(options: argparse.Namespace) -> int:
@@ -103,7 +105,7 @@ def run_closure(options: argparse.Namespace) -> int:
 
 COMMANDS = {
     "pipeline": run_pipeline,
-    "demo": run_demo,
+    "profile": run_profile,
     "setup": run_setup,
     "lineage": run_lineage,
     "closure": run_closure,

@@ -1,4 +1,4 @@
-"""`make demo`: the small run is built in a copy, shown, and built once; the repository stays as it was."""
+"""The runs of a profile are built in a copy, shown, and built once; the repository stays as it was."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from castaway.errors import CastawayError
 from castaway.tasks.registry import read_params
-from flows.demo import PROFILE, copy_files, main, table_of, what_next
+from flows.profile import PROFILES, copy_files, main, table_of, what_next
 from tests.castaway.figures import policy
 from tests.miniature import STAGES, copy_tree, environment, run, set_params
 
@@ -53,9 +53,9 @@ def test_it_is_built_once_and_shown(clone: Path) -> None:
     smaller = clone / "smaller"
     smaller.mkdir()
     profile = smaller / "params.yaml"
-    profile.write_bytes((ROOT / PROFILE).read_bytes())
+    profile.write_bytes((ROOT / PROFILES / "demo.yaml").read_bytes())
     set_params(smaller, SMALLER)
-    demo = ["python", "-m", "flows", "demo", "--profile", "smaller/params.yaml"]
+    demo = ["python", "-m", "flows", "profile", "smaller/params.yaml"]
     before = {path: path.read_bytes() for path in clone.rglob("*") if path.is_file() and ".git" not in path.parts}
 
     output = run(clone, *demo)
@@ -63,8 +63,8 @@ def test_it_is_built_once_and_shown(clone: Path) -> None:
     assert len(re.findall(r"^\| (?:base|sft|ppo|final) +\| +[\d.]+ % \([\d.]+ to [\d.]+\) ", output, re.MULTILINE)) == 4
     assert re.search(r"^  tutor_\d+ is asked: .+\n      known: .+\n  tutor_\d+: ", output, re.MULTILINE)
     assert re.search(r"^Built in \d+ seconds\.$", output, re.MULTILINE)
-    assert "castaway chat --run strictbot --root scratch/demo " in output
-    assert (clone / "scratch/demo/mlflow.db").is_file()
+    assert "castaway chat --run strictbot --root scratch/params " in output
+    assert (clone / "scratch/params/mlflow.db").is_file()
 
     output = run(clone, *demo)
     assert ended(output, "Cached") == ADDRESSES and ended(output, "Ran") == []
@@ -75,7 +75,7 @@ def test_it_is_built_once_and_shown(clone: Path) -> None:
     done = subprocess.run(demo, cwd=clone, env=environment(), capture_output=True, text=True)
     assert done.returncode == 2 and ended(done.stdout, "Failed") == ["merge@strictbot"]
     assert sorted([*ended(done.stdout, "Cached"), "merge@strictbot"]) == ADDRESSES
-    assert re.match(r"error: in scratch/demo, merge@strictbot failed .*scratch/logs/merge@strictbot.log", done.stderr)
+    assert re.match(r"error: in scratch/params, merge@strictbot failed .*scratch/logs/merge@strictbot.log", done.stderr)
 
     after = {path: path.read_bytes() for path in before if path != profile}
     assert after == {path: content for path, content in before.items() if path != profile}
@@ -83,8 +83,13 @@ def test_it_is_built_once_and_shown(clone: Path) -> None:
     assert {path.relative_to(clone).parts[0] for path in new if "__pycache__" not in path.parts} <= {"scratch", ".git"}
 
 
-def test_the_profile_is_complete_and_has_one_run() -> None:
-    params = read_params(ROOT / PROFILE)
+@pytest.mark.parametrize("path", sorted((ROOT / PROFILES).glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_profile_is_complete(path: Path) -> None:
+    assert read_params(path).tasks
+
+
+def test_the_demo_has_one_run() -> None:
+    params = read_params(ROOT / PROFILES / "demo.yaml")
     assert list(params.tasks) == ["strictbot"] and list(params.bases) == ["answers"] and params.threads == 1
 
 
@@ -104,11 +109,11 @@ def test_the_copy_follows_the_repository(clone: Path) -> None:
 
 
 def test_what_is_missing_is_told_in_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(CastawayError, match=r"no\.yaml does not exist; name a complete file of parameters, such as"):
-        main(tmp_path, tmp_path / "no.yaml")
+    with pytest.raises(CastawayError, match=r"no\.yaml does not exist; name a profile \(\) or a complete file"):
+        main(tmp_path, "no")
     (tmp_path / "params.yaml").write_text("")
     with pytest.raises(CastawayError, match=r"git cannot list the files in .*; use a git clone"):
-        main(tmp_path, tmp_path / "params.yaml")
+        main(tmp_path, str(tmp_path / "params.yaml"))
     with pytest.raises(CastawayError, match="sft is missing"):
         table_of({"base": policy(0.5)})
 

@@ -1,9 +1,10 @@
-"""Builds a small run of all eight stages, and shows its results: something to look at within minutes.
+"""Builds the runs of a profile, a complete file of parameters, in a copy of the repository, and shows their results.
 
-    python -m flows demo                   with the parameters in profiles/demo.yaml, as `make demo` does
-    python -m flows demo --profile FILE    with the parameters in another complete file
+    python -m flows profile demo                          profiles/demo.yaml, in scratch/demo, as `make demo` does
+    python -m flows profile smollm2 evaluate@strictbot    only what these stages need
+    python -m flows profile FILE                          any other complete file of parameters
 
-It works in a copy of the repository in `scratch/demo` and writes nothing elsewhere. The copy has its own DVC cache, so
+It works in a copy of the repository in `scratch/NAME` and writes nothing elsewhere. The copy has its own DVC cache, so
 a second call builds only what is missing.
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from contextlib import chdir, redirect_stdout
 from pathlib import Path
 from time import monotonic
@@ -29,7 +31,7 @@ from flows import closure, environment
 from flows.display import Display, new_log
 from flows.process import interruptible
 
-FOLDER, PROFILE = Path("scratch/demo"), Path("profiles/demo.yaml")
+FOLDER, PROFILES = Path("scratch"), Path("profiles")
 CODE = ("castaway", "flows", "stages")
 """Folders whose content DVC hashes: files that are no longer in the repository must not stay in the copy."""
 FINAL = list(POLICIES)[-1]
@@ -40,12 +42,13 @@ FOREIGN = ("DVC_", "MLFLOW_", "PREFECT_", "CASTAWAY_")
 """Prefixes of environment variables that could name servers and stores of the user."""
 
 
-def main(root: Path, profile: Path | None = None) -> int:
+def main(root: Path, name: str, targets: Sequence[str] = ()) -> int:
     """Update the copy, build it, and print the results.
 
     Args:
         root: the root of the repository.
-        profile: a complete file of parameters; None for `profiles/demo.yaml`.
+        name: of a file in `profiles/` without its ending, or the path of a complete file of parameters.
+        targets: the stages to build, with all that they need; none for all.
 
     Returns:
         The exit status, 0.
@@ -53,14 +56,16 @@ def main(root: Path, profile: Path | None = None) -> int:
     Raises:
         CastawayError: a file is missing or invalid, or a stage failed.
     """
-    place, chosen = root / FOLDER, profile or root / PROFILE
+    chosen = Path(name) if name.endswith(".yaml") else root / PROFILES / f"{name}.yaml"
+    place = root / FOLDER / chosen.stem
     prepare(root, place, chosen)
     params = read_params(place / "params.yaml")
-    print(f"Building a small run with the parameters in {shown(chosen)}, in a copy of the repository, {shown(place)}\n")
-    ran, seconds = build(place, params)
+    print(f"Building the runs of {shown(chosen)} in a copy of the repository, {shown(place)}\n")
+    ran, seconds = build(place, params, targets)
     print(f"\nBuilt in {seconds:.0f} seconds.\n" if ran else "\nEverything is up to date, nothing was built.\n")
     for run in params.tasks:
-        print(f"{results(place, run)}\n")
+        if (place / "data" / run / "metrics" / "evaluate.json").exists():
+            print(f"{results(place, run)}\n")
     print(what_next(place, params))
     return 0
 
@@ -75,7 +80,10 @@ def prepare(root: Path, place: Path, profile: Path) -> None:
         CastawayError: the profile does not exist or is invalid, or the repository is no git repository.
     """
     if not profile.is_file():
-        raise CastawayError(f"{profile} does not exist; name a complete file of parameters, such as {PROFILE}")
+        known = ", ".join(sorted(path.stem for path in (root / PROFILES).glob("*.yaml")))
+        raise CastawayError(
+            f"{shown(profile)} does not exist; name a profile ({known}) or a complete file of parameters"
+        )
     copy_files(root, place)
     shutil.copyfile(profile, place / "params.yaml")
     # Git ignores the folder of the copy. DVC would refuse to work there if it used git.
@@ -108,15 +116,15 @@ def files_of_git(root: Path) -> list[str]:
     try:
         done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
-        raise CastawayError(f"git cannot list the files in {root}, which the demo copies; use a git clone") from None
+        raise CastawayError(f"git cannot list the files in {root}, which a profile copies; use a git clone") from None
     return list(filter(None, done.stdout.split("\0")))
 
 
 # The build -----------------------------------------------------------------------------------------------------------
 
 
-def build(place: Path, params: Params) -> tuple[int, float]:
-    """Build all stages in the copy.
+def build(place: Path, params: Params, targets: Sequence[str] = ()) -> tuple[int, float]:
+    """Build the stages in the copy, all of them or the targets with what they need.
 
     Returns:
         The number of stages that ran, and the time in seconds.
@@ -130,7 +138,7 @@ def build(place: Path, params: Params) -> tuple[int, float]:
     isolate(place)
     # DVC names stages relative to the current folder.
     with chdir(place):
-        steps = plan(place, ())
+        steps = plan(place, targets)
         with interruptible(), Display(place, len(steps)) as display:
             outcomes = walk(
                 steps,
@@ -189,7 +197,7 @@ def what_next(place: Path, params: Params) -> str:
     talkative = [run for run, one in params.tasks.items() if view_of(one.task).chats]
     lines = [
         (". .venv/bin/activate", "so that the shell finds castaway and dvc"),
-        *((f"castaway chat --run {run} --root {folder}", "talk to this small model; /quit ends") for run in talkative),
+        *((f"castaway chat --run {run} --root {folder}", "talk to this model; /quit ends") for run in talkative),
         (f"make ui ROOT={folder}", "parameters, curves and charts of this build, in MLflow"),
         ("make repro", "the full build, as params.yaml describes it"),
     ]
