@@ -9,10 +9,11 @@ import shutil
 from typing import Any
 
 from datasets import Dataset
-from trl import SFTConfig, SFTTrainer
+from trl import SFTConfig
 
 from castaway.models.policy import load_adapter, load_model, save_adapter
 from castaway.models.tokens import ChatTokenizer
+from castaway.models.trainers import FoldedSFTTrainer
 from castaway.models.training import (
     CurveCallback,
     ReplyCollator,
@@ -49,7 +50,7 @@ def run(context: Context) -> dict[str, Any]:
         rows_per_pass=rows_per_pass(params.batch_size, longest(rows), params.tokens_per_pass),
         gradient_checkpointing=context.gradient_checkpointing,
     )
-    trainer = SFTTrainer(
+    trainer = FoldedSFTTrainer(
         model=model,
         args=SFTConfig(**settings, max_length=None, packing=False),
         train_dataset=Dataset.from_list(rows),

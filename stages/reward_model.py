@@ -17,7 +17,7 @@ from typing import Any
 from datasets import Dataset
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
-from trl import RewardConfig, RewardTrainer
+from trl import RewardConfig
 
 from castaway.datasets.scripted import Pair, read_pairs
 from castaway.errors import CastawayError
@@ -26,6 +26,7 @@ from castaway.metrics.ranking import accuracy_by_group, calibration, rank_correl
 from castaway.models.policy import load_model, lora_config, save_adapter
 from castaway.models.reward import RewardScorer, Scale, sequence_classifier
 from castaway.models.tokens import ChatTokenizer
+from castaway.models.trainers import FoldedRewardTrainer
 from castaway.models.training import CurveCallback, rows_per_pass, seed_everything, trainer_settings
 from castaway.tasks.registry import task_of
 from castaway.tasks.task import Task
@@ -68,7 +69,7 @@ def run(context: Context) -> dict[str, Any]:
     )
     lora = lora_config(params.lora, task_type="SEQ_CLS")
     lora.modules_to_save = ["score"]
-    trainer = RewardTrainer(
+    trainer = FoldedRewardTrainer(
         model=sequence_classifier(causal),
         args=RewardConfig(**settings, max_length=None, center_rewards_coefficient=0.01),
         train_dataset=Dataset.from_list(rows),

@@ -10,11 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 from datasets import Dataset
-from trl import SFTConfig, SFTTrainer
+from trl import SFTConfig
 
 from castaway.datasets.scripted import read_demonstrations
 from castaway.models.policy import load_model, lora_config, save_adapter
 from castaway.models.tokens import ChatTokenizer
+from castaway.models.trainers import FoldedSFTTrainer
 from castaway.models.training import (
     CurveCallback,
     ReplyCollator,
@@ -46,7 +47,7 @@ def run(context: Context) -> dict[str, Any]:
         rows_per_pass=rows_per_pass(params.batch_size, longest(rows), params.tokens_per_pass),
         gradient_checkpointing=context.gradient_checkpointing,
     )
-    trainer = SFTTrainer(
+    trainer = FoldedSFTTrainer(
         model=model,
         args=SFTConfig(**settings, max_length=None, packing=False),
         train_dataset=Dataset.from_list(rows),

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import AutoConfig, AutoModel
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
 
-from castaway.models.hidden_states import KNOWN_BLOCKS, hidden_states_at
+from castaway.models.hidden_states import KNOWN_BLOCKS, hidden_states_at, next_token_logits
 from castaway.models.tokens import pad_left, positions
 
 PLACES = torch.tensor([[2, 3, 6], [0, 5, 5]])
@@ -64,3 +64,24 @@ def test_the_model_is_as_before_afterwards() -> None:
 def test_only_blocks_that_are_known_are_shortened() -> None:
     shortened = {family for family in FAMILIES if type(decoder(family).layers[-1]).__name__ in KNOWN_BLOCKS}
     assert shortened == {"llama", "mistral", "qwen2", "qwen3"}
+
+
+@pytest.mark.parametrize("family", ["llama", "granite", "cohere", "gemma2", "phi3"])
+def test_logits_are_those_of_the_model_whatever_it_scales(family: str) -> None:
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "vocab_size": 40}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 8}
+    scaled = {
+        "granite": {"logits_scaling": 3.0},
+        "cohere": {"logit_scale": 0.5},
+        "gemma2": {"final_logit_softcapping": 0.1},
+    }.get(family, {})
+    tokens = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+    model: Any = AutoModelForCausalLM.from_config(AutoConfig.for_model(family, **sizes, **heads, **scaled, **tokens))
+    asked = torch.randint(3, 40, (2, 8))
+    hidden = model.get_decoder()(input_ids=asked).last_hidden_state
+    expected = model.eval()(input_ids=asked).logits
+    torch.testing.assert_close(next_token_logits(model, hidden), expected.float())
+    if scaled:
+        assert not torch.allclose(model.lm_head(hidden), expected, atol=1e-4)
+    torch.testing.assert_close(model(input_ids=asked).logits, expected)

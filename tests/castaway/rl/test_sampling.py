@@ -8,6 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from castaway.config.sections import LoraParams
+from castaway.models.policy import new_adapter
 from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.sampling import WORTHWHILE, SampledReply, SamplingRules, sample_replies, shared_prefix
 from tests.castaway.rl.small import stirred, student
@@ -137,3 +139,68 @@ def test_prompt_and_reply_tokens_join_into_the_conversation() -> None:
     assert tokens == tokenizer(whole, add_special_tokens=False)["input_ids"]
     assert tokens[-1] == tokenizer.eos_token_id and chat.stops == {tokenizer.eos_token_id}
     assert chat.text(chat.reply(reply)) == reply
+
+
+def test_any_of_the_stop_tokens_ends_a_reply() -> None:
+    rules = SamplingRules(1.0, max_new_tokens=60, stops=frozenset(range(20, 60)), pad=0)
+    samples = sample_replies(student()[0], [[5]] * 64, rules, torch.Generator().manual_seed(0))
+    assert len({sample.tokens[-1] for sample in samples if sample.stopped}) > 5
+    assert all(not rules.stops & set(sample.tokens[:-1]) for sample in samples)
+
+
+def test_rows_that_have_ended_are_computed_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows: list[int] = []
+    read = ActorCritic.last_hidden_state
+
+    def watched(self: ActorCritic, **inputs: Any) -> torch.Tensor:
+        rows.append(len(inputs["input_ids"]))
+        return read(self, **inputs)
+
+    monkeypatch.setattr(ActorCritic, "last_hidden_state", watched)
+    rules = SamplingRules(1.0, max_new_tokens=40, stops=frozenset(range(20, 80)), pad=0)
+    samples = sample_replies(stirred(student()[0]), PROMPTS * 8, rules, torch.Generator().manual_seed(0))
+    longest = max(len(sample.tokens) for sample in samples)
+    assert rows == [sum(len(sample.tokens) > place for sample in samples) for place in range(longest)]
+
+
+def test_logits_in_chunks_give_the_same_scores_and_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for chunk in (2**25, 4 * 320):
+        monkeypatch.setattr("castaway.rl.actor_critic.CHUNK", chunk)
+        actor = stirred(student()[0])
+        batch = actor.batch([([5, 6, 7], [8, 9, 10, 11]), ([5], [6, 7]), ([9, 4], [8, 8, 8])])
+        scores = actor.score(batch, 0.7, learn_entropy=True)
+        (scores.logprobs.sum() + scores.values.sum() + scores.entropy.sum()).backward()
+        learned = [weight for weight in actor.parameters() if weight.requires_grad]
+        found.append([scores.logprobs, scores.values, scores.entropy, *(weight.grad for weight in learned)])
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_gradient_checkpointing_gives_the_same_gradients_and_leaves_sampling_alone() -> None:
+    found, replies = [], []
+    for checkpointing in (False, True):
+        actor = stirred(student()[0])
+        if checkpointing:
+            actor.causal.activation_checkpointing_enable({"use_reentrant": False})
+        replies.append(drawn(actor, 1.0, prompts=[LONG + prompt for prompt in PROMPTS]))
+        scores = actor.score(actor.batch([([5, 6, 7], [8, 9, 10, 11]), ([5], [6, 7])]), 1.0)
+        (scores.logprobs.sum() + scores.values.sum()).backward()
+        found.append([weight.grad for weight in actor.parameters() if weight.requires_grad])
+        assert not (checkpointing and actor.policy.training)
+    assert replies[0] == replies[1]
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_adapters_are_in_float32_on_weights_in_bfloat16() -> None:
+    plain = student()[0]
+    base = plain.causal.to(torch.bfloat16)
+    assert {weight.dtype for weight in base.parameters()} == {torch.bfloat16}
+    actor = ActorCritic(new_adapter(plain.policy.unload(), LoraParams(rank=4, alpha=8)))
+    learned = [weight for weight in actor.parameters() if weight.requires_grad]
+    assert {weight.dtype for weight in learned} == {torch.float32}
+    scores = stirred(actor).score(actor.batch([([5, 6, 7], [8, 9])]), 1.0)
+    assert scores.logprobs.dtype == scores.values.dtype == torch.float32
+    scores.logprobs.sum().backward()
+    assert all(weight.grad is None or weight.grad.dtype == torch.float32 for weight in learned)
