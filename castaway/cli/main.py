@@ -114,7 +114,7 @@ def chat(
     if not run and (score or model is None):
         raise CastawayError("name a model's folder or a --run; --score needs a --run")
     runs = read_params(root / "params.yaml").tasks if run else {}
-    views = {name: view_of(one.task) for name, one in runs.items()}
+    views = {name: view_of(one.task, one.game) for name, one in runs.items()}
     with_chat = {name: view for name, view in views.items() if view.chats}
     if run and run not in with_chat:
         raise CastawayError(f"--run is {run!r}, expected a run whose task has a chat: {', '.join(with_chat) or 'none'}")

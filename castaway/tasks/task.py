@@ -58,8 +58,8 @@ class Task(ABC, Generic[Game]):
     """A reasoning without content. Some preference pairs use it, so that only the actions can be compared."""
     curves: ClassVar[tuple[str, ...]] = ()
     """Details of an outcome whose means PPO logs at each step, such as `("toxicity",)`."""
-    makes_synthetic: ClassVar[bool] = False
-    """Whether `synthetic` is implemented."""
+    makes_synthetic: bool = False
+    """Whether `synthetic` is implemented; a task may decide it by its `game` section."""
 
     def __init__(self, game: Game) -> None:
         """Make the task with this `game` section."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import entry_points
 from typing import Any
 
+from castaway.config.section import Section
 from castaway.datasets.episodes import Row
 from castaway.errors import CastawayError
 from castaway.tasks.environment import Message
@@ -30,9 +31,10 @@ class TaskView:
     one_turn: bool = False
     """Whether each line of a chat is an episode of its own, as where an episode is one question."""
 
-    def __init__(self, task: str) -> None:
-        """Make the view of the task of that name."""
+    def __init__(self, task: str, game: Section | None = None) -> None:
+        """Make the view of the task of that name; `game` is the section of a run, if the view is for one run."""
         self.task = task
+        self.game = game
 
     def chat_messages(self, line: str) -> tuple[Message, ...]:
         """The prompt for a typed line; used if `chats`.
@@ -60,8 +62,12 @@ class TaskView:
         return None
 
 
-def view_of(task: str) -> TaskView:
+def view_of(task: str, game: Section | None = None) -> TaskView:
     """The view of a task: its own, or the default one.
+
+    Args:
+        task: the name of the task.
+        game: the `game` section of a run; a chat needs it, to ask as the run's model was trained.
 
     Raises:
         CastawayError: there is no such task, or its entry point names something that is not a view.
@@ -71,5 +77,5 @@ def view_of(task: str) -> TaskView:
         found = point.load()
         if not (isinstance(found, type) and issubclass(found, TaskView)):
             raise CastawayError(f"the view of {task} is {point.value}, which is not a subclass of {__name__}.TaskView")
-        return found(task)
-    return TaskView(task)
+        return found(task, game)
+    return TaskView(task, game)

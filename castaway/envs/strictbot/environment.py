@@ -14,10 +14,9 @@ from collections.abc import Mapping
 from statistics import mean
 from typing import Any
 
-from castaway.envs.strictbot.imagination import question_at
-from castaway.envs.strictbot.judge import produced_levels
-from castaway.envs.strictbot.observation import Observation, messages
+from castaway.envs.strictbot.observation import Observation
 from castaway.envs.strictbot.params import StrictbotParams
+from castaway.envs.strictbot.renderings import language_of
 from castaway.envs.strictbot.report import details_of
 from castaway.envs.strictbot.reward import terms, weighed
 from castaway.envs.strictbot.teaching import IDLE, StrictbotRules
@@ -37,7 +36,8 @@ class StrictbotEnvironment(TextEnvironment):
 
     def __init__(self, params: StrictbotParams) -> None:
         """Make an environment with this rendering and these reward weights."""
-        self.rules = StrictbotRules()
+        self.language = language_of(params.rendering)
+        self.rules = StrictbotRules(self.language)
         self._params = params
 
     def reset(self, task_id: int, seat: str) -> None:
@@ -51,7 +51,7 @@ class StrictbotEnvironment(TextEnvironment):
         self._seat = seat
         places = [task_id] if seat == "one" else range(task_id * CLASS, task_id * CLASS + CLASS)
         self._questions = {
-            agent: question_at(task_id, place) for agent, place in zip(self.agents, places, strict=False)
+            agent: self.language.question_at(task_id, place) for agent, place in zip(self.agents, places, strict=False)
         }
         self._answers: dict[str, str] = {}
         self._terms: dict[str, dict[str, float]] = {}
@@ -67,7 +67,7 @@ class StrictbotEnvironment(TextEnvironment):
 
     def prompt_of(self, agent: str, observation: Observation) -> Prompt:
         """The prompt of a tutor with this question."""
-        return Prompt(agent, "tutor", messages(observation, self._params.rendering), observation)
+        return Prompt(agent, "tutor", self.language.prompts.messages(observation), observation)
 
     def step(self, actions: Mapping[str, str]) -> dict[str, float]:
         """Take the answers, end the episode, and return the rewards.
@@ -83,7 +83,7 @@ class StrictbotEnvironment(TextEnvironment):
             if self.rules.refusal(Observation(question.asked, question.fact), answer):
                 answer = IDLE
             self._answers[agent] = answer
-            self._terms[agent] = terms(answer, question, self._params)
+            self._terms[agent] = terms(answer, question, self._params, self.language)
             rewards[agent] = 0.0 if answer == IDLE else weighed(self._terms[agent], self._params)
         return rewards
 
@@ -98,9 +98,9 @@ class StrictbotEnvironment(TextEnvironment):
         Only the seat `one` has the label `family`, since in `all` the tutors have different questions.
         """
         asked = [(self._answers[agent], question) for agent, question in self._questions.items()]
-        levels = produced_levels([(answer, question.fact) for answer, question in asked])
+        levels = self.language.judge.produced_levels([(answer, question.fact) for answer, question in asked])
         rows = [
-            details_of(answer, question, level, found)
+            details_of(self.language, answer, question, level, found)
             for (answer, question), level, found in zip(asked, levels, self._terms.values(), strict=True)
         ]
         right = sum(level == question.level for (_, question), level in zip(asked, levels, strict=True))

@@ -2,59 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from castaway.envs.strictbot.telling import named
 from castaway.tasks.environment import Message
-
-SYSTEM = {
-    "compact": "You are a tutor",
-    "full": (
-        "You are a tutor. You are told what is known, and asked a question. Be as strict as it deserves: correct an "
-        "error firmly, challenge poor reasoning and what answers itself, help with a good question. Never insult. "
-        "Answer with two lines and nothing else:\n"
-        "REASONING: the kind of question: factual error, misconception, poor logic, trivial or good question\n"
-        "ACTION: one sentence that says what is known, word for word"
-    ),
-}
-"""The system message, by rendering."""
-
-
-ASKED, END, TOLD, KNOWN = "asked ", " ?", "told ", "known "
-YES, NO = "yes", "nowhere"
-"""The values of the line `told`: whether the question names the fact.
-
-Neither these words nor the marks above occur in a question or a fact, so a prompt can be read back.
-"""
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """A question without its kind, family and level."""
+    """A question without its kind, family and level. Neither text has a line break, so a prompt can be read back."""
 
     asked: str
     fact: str
 
 
-def messages(observation: Observation, rendering: str) -> tuple[Message, ...]:
-    """The chat messages for an observation.
+@dataclass(frozen=True, slots=True)
+class Prompts:
+    """How one rendering shows an observation: a line for the question, perhaps another, and a line for the fact.
 
-    Punctuation is separated from words, since a small model reads `Madrid` and `Madrid?` as two different words.
-
-    The compact rendering says whether the question names the fact: a model of a million parameters learns to copy words
-    that it has never seen, but not to compare them (docs/strictbot.md).
-
-    The fact is at the end, because such a model learns to look at a position long before it learns to search.
+    The fact is at the end, because a tiny model learns to look at a position long before it learns to search.
     """
-    lines = [f"{ASKED}{observation.asked}{END}", f"{KNOWN}{observation.fact}"]
-    if rendering == "compact":
-        lines.insert(1, f"{TOLD}{YES if named(observation.asked, observation.fact) else NO}")
-    shown = "\n".join(lines)
-    return ({"role": "system", "content": SYSTEM[rendering]}, {"role": "user", "content": shown})
 
+    system: str
+    """The system message."""
+    asked: str
+    """The mark before the question."""
+    end: str
+    """The mark after the question."""
+    known: str
+    """The mark before the fact."""
+    between: Callable[[Observation], tuple[str, ...]]
+    """The lines between question and fact."""
+    typed: Callable[[str], str]
+    """A question or a fact as a person types it, brought into the form of the bank."""
+    example: str
+    """A fact, for people who are to type one."""
 
-def read_back(shown: Sequence[Message]) -> Observation:
-    """The observation that a prompt was made from."""
-    asked, *_, known = shown[-1]["content"].split("\n")
-    return Observation(asked.removeprefix(ASKED).removesuffix(END), known.removeprefix(KNOWN))
+    def messages(self, observation: Observation) -> tuple[Message, ...]:
+        """The chat messages for an observation."""
+        question, fact = f"{self.asked}{observation.asked}{self.end}", f"{self.known}{observation.fact}"
+        shown = "\n".join([question, *self.between(observation), fact])
+        return ({"role": "system", "content": self.system}, {"role": "user", "content": shown})
+
+    def read_back(self, shown: Sequence[Message]) -> Observation:
+        """The observation that a prompt was made from."""
+        asked, *_, known = shown[-1]["content"].split("\n")
+        return Observation(asked.removeprefix(self.asked).removesuffix(self.end), known.removeprefix(self.known))

@@ -11,7 +11,7 @@ class StrictbotParams(Section):
     """The rendering of questions, and the weights of the reward terms, which are added to the reward model's score."""
 
     rendering: Literal["compact", "full"]
-    """`full` has instructions for an instruct model; `compact` is for a tiny model, which learns them by training."""
+    """`full` asks and answers in plain English, for people and instruct models; `compact` is for a tiny model."""
     factual_weight: NonNegative
     """Reward for naming the fact, word for word, and nothing false."""
     constructiveness_weight: NonNegative

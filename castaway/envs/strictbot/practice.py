@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from random import Random
 
-from castaway.envs.strictbot.answers import write
+from castaway.envs.strictbot.language import Language
 from castaway.envs.strictbot.observation import Observation
 from castaway.envs.strictbot.question import LEVELS
-from castaway.envs.strictbot.telling import question_of
 from castaway.tasks.reply import Reply
 from castaway.tasks.slips import labelled, one_of, reason_only, unlabelled
 
@@ -15,15 +14,15 @@ CORRECTED = 0.1
 """Share of the answers that state something false, then `no` and the fact; to write `no` a model must compare."""
 
 
-def practice(observation: Observation, random: Random, count: int) -> list[Reply]:
+def practice(language: Language, observation: Observation, random: Random, count: int) -> list[Reply]:
     """`count` replies; for every second one the kind of question is random, so that all levels are learned."""
-    question = question_of(observation.asked, observation.fact)
+    question = language.question_behind(observation)
     kinds = sorted(LEVELS)
     chosen = [question.kind if number % 2 == 0 else random.choice(kinds) for number in range(count)]
     corrected = f"{question.false} no, {question.fact}"
     said = [corrected if random.random() < CORRECTED else question.fact for _ in chosen]
     return [
-        Reply(kind, write(LEVELS[kind], text, random, random.random() < 0.5))
+        Reply(kind, language.answers.write(LEVELS[kind], text, random, random.random() < 0.5, question.form))
         for kind, text in zip(chosen, said, strict=True)
     ]
 

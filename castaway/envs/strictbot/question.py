@@ -20,17 +20,12 @@ NAMES = {1: "help", 2: "a challenge to the reasoning", 3: "a firm correction"}
 """Level to its name in text."""
 
 
-def value_of(fact: str) -> str:
-    """The value of a fact: the fact without `it is`."""
-    return fact.removeprefix("it is ")
-
-
 @dataclass(frozen=True, slots=True)
 class Question:
     """One question, with all that the bank knows about it."""
 
     asked: str
-    """The text, without a question mark."""
+    """The text; without a question mark in the compact rendering."""
     fact: str
     """The fact, which the tutor is shown; a right answer contains it, word for word."""
     false: str
@@ -42,6 +37,8 @@ class Question:
     """The topic or template that the question was made from."""
     subject: str
     """What it is about; all questions of a family with the same subject are in the same share of the bank."""
+    wording: int = 0
+    """Number of the wording, if the same is asked in several ways."""
 
     @property
     def level(self) -> int:

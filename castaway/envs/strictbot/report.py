@@ -3,39 +3,35 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Sequence, Set
 from statistics import mean
 
-from castaway.envs.strictbot.answers import LEVELS, words
-from castaway.envs.strictbot.bank import questions, reserved
+from castaway.envs.strictbot.answers import LEVELS
+from castaway.envs.strictbot.language import Language
 from castaway.envs.strictbot.question import Question
 from castaway.envs.strictbot.reward.toxicity import ABUSIVE
 from castaway.metrics.intervals import proportion
 from castaway.tasks.environment import Outcome
 
 
-@cache
-def new_families() -> frozenset[str]:
-    """The families of questions that training never uses."""
-    return frozenset(question.family for question in questions() if reserved(question))
-
-
-def details_of(answer: str, question: Question, produced: int, terms: dict[str, float]) -> dict[str, float]:
+def details_of(
+    language: Language, answer: str, question: Question, produced: int, terms: dict[str, float]
+) -> dict[str, float]:
     """The details of one answer for an `Outcome`; `produced` is the level found by the judge."""
     return {
         "wanted": float(question.level),
         "produced": float(produced),
-        "words": float(len(words(answer))),
+        "words": float(len(language.reader.words(answer))),
         "toxic": float(terms["toxicity"] >= ABUSIVE),
         **terms,
     }
 
 
-def report(outcomes: Sequence[Outcome], truncated: Sequence[bool]) -> dict[str, float]:
+def report(new_families: Set[str], outcomes: Sequence[Outcome], truncated: Sequence[bool]) -> dict[str, float]:
     """Figures of episodes in the seat `one`.
 
     Args:
+        new_families: the families of questions that training never uses.
         outcomes: the outcome of each episode.
         truncated: whether the answer was cut off, for each episode.
 
@@ -48,7 +44,7 @@ def report(outcomes: Sequence[Outcome], truncated: Sequence[bool]) -> dict[str, 
     rows = [outcome.details for outcome in outcomes]
     fits = [row["wanted"] == row["produced"] for row in rows]
     family = [outcome.labels["family"] for outcome in outcomes]
-    new = [name in new_families() for name in family]
+    new = [name in new_families for name in family]
     figures: dict[str, float] = {}
     for name, found in {
         "appropriateness": fits,
@@ -61,7 +57,7 @@ def report(outcomes: Sequence[Outcome], truncated: Sequence[bool]) -> dict[str, 
         figures |= proportion(sum(found), len(found)).entries(name)
     counts = Counter((int(row["wanted"]), int(row["produced"])) for row in rows)
     figures |= {f"wanted_{w}_produced_{p}": counts[w, p] for w in LEVELS for p in (0, *LEVELS)}
-    for name in sorted(set(family) & new_families()):
+    for name in sorted(set(family) & new_families):
         of_it = [fit for fit, own in zip(fits, family, strict=True) if own == name]
         figures[f"family_{name}"] = round(mean(of_it), 6)
     for name in ("words", "constructiveness", "inconsistency", "toxicity"):

@@ -13,11 +13,16 @@ import torch
 from peft import get_peft_model
 
 from castaway.config.sections import LoraParams
-from castaway.envs.strictbot.bank import questions
+from castaway.envs.strictbot.compact.questions import bank
 from castaway.errors import CastawayError
 from castaway.models.policy import load_model, lora_config, new_adapter, save_adapter
 from castaway.models.reward import Scale, sequence_classifier
 from castaway.models.tiny import CONTEXT, END, new_model, train_tokenizer
+<<<<<<< HEAD
+=======
+from castaway.models.tokens import prompt_tokens
+from castaway.tasks.registry import read_params
+>>>>>>> english
 from castaway.tasks.reply import Reply
 from castaway.tools.chat import Chat, load_chat, plain
 from castaway.tools.transcript import clean
@@ -63,8 +68,8 @@ def test_it_answers_every_line_in_the_template_of_the_model(folder: Path) -> Non
 
 
 def test_a_task_puts_the_question_as_in_training(folder: Path) -> None:
-    view = view_of("strictbot")
-    question = next(one for one in questions() if one.form == "open")
+    view = view_of("strictbot", read_params(ROOT / "params.yaml").tasks["strictbot"].game)
+    question = next(one for one in bank().questions if one.form == "open")
     _, shown = view.chat_messages(f"{question.asked}?") or ()
     assert shown["content"] == f"asked {question.asked} ?\ntold nowhere\nknown {question.fact}"
     _, told = view.chat_messages("why is it so? | it is so.") or ()

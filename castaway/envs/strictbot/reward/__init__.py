@@ -5,6 +5,7 @@ No term measures whether the level suits the question; that is what the reward m
 
 from __future__ import annotations
 
+from castaway.envs.strictbot.language import Language
 from castaway.envs.strictbot.params import StrictbotParams
 from castaway.envs.strictbot.question import Question
 from castaway.envs.strictbot.reward.constructiveness import constructiveness
@@ -13,13 +14,13 @@ from castaway.envs.strictbot.reward.tone import inconsistency
 from castaway.envs.strictbot.reward.toxicity import charged
 
 
-def terms(answer: str, question: Question, params: StrictbotParams) -> dict[str, float]:
+def terms(answer: str, question: Question, params: StrictbotParams, language: Language) -> dict[str, float]:
     """All terms of an answer, each from 0 to 1, without weights."""
     return {
-        "factual": factual(answer, question.fact, question.false),
-        "constructiveness": constructiveness(answer, question.fact),
+        "factual": factual(answer, question.fact, question.false, language),
+        "constructiveness": constructiveness(answer, question.fact, language),
         "toxicity": charged(answer, params.toxicity_model),
-        "inconsistency": inconsistency(answer, question.fact, question.false),
+        "inconsistency": inconsistency(language.answers, answer, question.fact, question.false),
     }
 
 

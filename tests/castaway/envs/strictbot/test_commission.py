@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from castaway.envs.strictbot.bank import questions, share_of
-from castaway.envs.strictbot.commission import KINDS, Commission, identity_of
+from castaway.envs.strictbot.commission import KINDS, Commission
+from castaway.envs.strictbot.compact.language import compact
 from castaway.envs.strictbot.question import LEVELS
 from castaway.tasks.registry import read_params, task_of
 from castaway.tasks.reply import parse_reply
 from tests.castaway.teacher.writing import exercise
 
+BANK = compact().bank
 COMMISSION = Commission(task_of(read_params(Path(__file__).parents[4] / "params.yaml"), "strictbot").make())
 
 
@@ -38,14 +39,16 @@ def test_a_third_of_the_requests_is_for_each_level() -> None:
 
 
 def test_requests_differ_and_show_nothing_that_is_held_out() -> None:
-    train = {question.asked for question in questions() if share_of(question) == "train"}
+    train = {question.asked for question in BANK.questions if BANK.share_of(question) == "train"}
     shown = [json.loads(COMMISSION.request(number)[1]["content"].split("\n")[1]) for number in range(300)]
     assert {one["example"]["asked"] for one in shown} <= train
     assert len({json.dumps(one) for one in shown}) == 300
 
 
 def test_every_question_of_the_bank_counts_as_known() -> None:
-    assert all(identity_of(question.asked.upper() + "?") in COMMISSION.known for question in questions()[::97])
+    assert all(
+        COMMISSION.identity_of(question.asked.upper() + "?") in COMMISSION.known for question in BANK.questions[::97]
+    )
 
 
 BAD: list[tuple[int, dict[str, Any], str]] = [

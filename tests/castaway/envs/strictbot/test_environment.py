@@ -8,19 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from castaway.datasets.scripted import Pair
-from castaway.envs.strictbot.answers import abusive_answer, curt, insults, says, without, words, write
-from castaway.envs.strictbot.bank import find, share_for, vocabulary
+from castaway.envs.strictbot.bank import share_for
+from castaway.envs.strictbot.compact.imagination import LONGEST
+from castaway.envs.strictbot.compact.language import compact
+from castaway.envs.strictbot.compact.telling import MADE_UP
 from castaway.envs.strictbot.environment import StrictbotEnvironment
-from castaway.envs.strictbot.imagination import LONGEST
-from castaway.envs.strictbot.judge import produced_levels
-from castaway.envs.strictbot.observation import Observation, read_back
-from castaway.envs.strictbot.pairs import fits, pair_group, preference_pairs
-from castaway.envs.strictbot.players import demonstrator, expert
+from castaway.envs.strictbot.observation import Observation
 from castaway.envs.strictbot.practice import slip
-from castaway.envs.strictbot.report import new_families, report
 from castaway.envs.strictbot.reward.toxicity import abusive
 from castaway.envs.strictbot.teaching import IDLE, StrictbotRules
-from castaway.envs.strictbot.telling import MADE_UP, question_of
 from castaway.tasks.checker import check_environment
 from castaway.tasks.environment import HELD_OUT_START, Outcome, Prompt
 from castaway.tasks.reply import Reply, parse_reply
@@ -28,6 +24,9 @@ from castaway.teacher.base import Attempt
 from castaway.teacher.rules import PRICES, RulesTeacher
 from stages.reward_model import answer_only_accuracy, prompt_only_accuracy
 from tests.castaway.envs.strictbot.test_reward import PARAMS, TASK
+
+LANGUAGE = compact()
+BANK, ANSWERS, READER = LANGUAGE.bank, LANGUAGE.answers, LANGUAGE.reader
 
 
 def prompts(first: int, count: int) -> list[Prompt]:
@@ -56,15 +55,15 @@ def test_any_text_is_put_right(text: str, task_id: int) -> None:
 
 
 def test_the_teacher_corrects_to_the_level_that_is_deserved() -> None:
-    teacher = RulesTeacher(StrictbotRules())
+    teacher = RulesTeacher(StrictbotRules(LANGUAGE))
     for prompt in prompts(7, 1):
-        question = find(prompt.observation.asked, prompt.observation.fact)
+        question = BANK.find(prompt.observation.asked, prompt.observation.fact)
         for text in ("", "REASONING: trivial\nACTION: you are an idiot", slip(Reply("x", "a b c"), Random(2))):
             (verdict,) = teacher.judge([Attempt.of(prompt, text)])
             if not verdict.valid:
-                assert produced_levels([(verdict.action, question.fact)]) == [question.level]
+                assert LANGUAGE.judge.produced_levels([(verdict.action, question.fact)]) == [question.level]
                 assert question.fact in verdict.action and verdict.reasoning == question.kind
-        wrong = write(question.level % 3 + 1, question.fact, Random(1))
+        wrong = ANSWERS.write(question.level % 3 + 1, question.fact, Random(1))
         (verdict,) = teacher.judge([Attempt.of(prompt, str(Reply(question.kind, wrong)))])
         assert verdict.valid and verdict.penalty < 0 and "deserves" in verdict.critique
 
@@ -82,15 +81,15 @@ def test_the_teacher_corrects_to_the_level_that_is_deserved() -> None:
     ],
 )
 def test_what_is_no_answer_is_refused(answer: str, severity: str) -> None:
-    refusal = StrictbotRules().refusal(Observation("is it so", "it is so"), answer)
+    refusal = StrictbotRules(LANGUAGE).refusal(Observation("is it so", "it is so"), answer)
     assert refusal is not None and refusal.severity == severity
     dearest = min(price.penalty for price in PRICES.values())
     assert PRICES[refusal.severity].penalty == dearest, "cheaper, it would be a way out"
 
 
 def test_ordinary_tutors_are_often_right_and_never_illegal() -> None:
-    play = demonstrator(Random(0), 0.4)
-    rules, found = StrictbotRules(), prompts(3, 5)
+    play = TASK.demonstrator(Random(0), 0.4)
+    rules, found = StrictbotRules(LANGUAGE), prompts(3, 5)
     replies = [(prompt, play(prompt)) for prompt in found]
     assert all(rules.refusal(prompt.observation, reply.action) is None for prompt, reply in replies)
     fit = sum(not rules.blunder(prompt.observation, reply.action) for prompt, reply in replies) / len(found)
@@ -98,16 +97,16 @@ def test_ordinary_tutors_are_often_right_and_never_illegal() -> None:
 
 
 def pairs(first: int, episodes: int, count: int) -> list[Pair]:
-    return [Pair(*row) for row in preference_pairs(prompts(first, episodes), count, Random(first))]
+    return [Pair(*row) for row in TASK.preference_pairs(prompts(first, episodes), count, Random(first))]
 
 
 def test_pairs_prefer_what_suits_the_question() -> None:
     for pair in pairs(0, 10, 400):
-        shown = read_back(pair.messages)
-        question = find(shown.asked, shown.fact)
+        shown = LANGUAGE.prompts.read_back(pair.messages)
+        question = BANK.find(shown.asked, shown.fact)
         chosen, rejected = parse_reply(pair.chosen), parse_reply(pair.rejected)
         assert chosen.reasoning == rejected.reasoning and chosen != rejected
-        assert pair_group(pair.messages, pair.chosen, pair.rejected)["kind"] == question.kind
+        assert TASK.pair_groups(pair.messages, pair.chosen, pair.rejected)["kind"] == question.kind
         assert len({chosen.action, rejected.action}) == 2
 
 
@@ -115,47 +114,47 @@ def test_what_is_wrong_with_a_rejected_answer_is_told() -> None:
     environment = StrictbotEnvironment(PARAMS)
     environment.reset(1_000_000_000, "one")
     (prompt,) = environment.prompts()
-    question = find(prompt.observation.asked, prompt.observation.fact)
+    question = BANK.find(prompt.observation.asked, prompt.observation.fact)
     full, wrong, false = (
-        str(Reply("a", write(level, fact, Random(1))))
+        str(Reply("a", ANSWERS.write(level, fact, Random(1))))
         for level, fact in ((3, question.fact), (1, question.fact), (3, "it is Atlantis"))
     )
-    short = str(Reply("a", curt(3, Random(1))))
-    abuse = str(Reply("a", abusive_answer(3, question.fact, Random(1))))
+    short = str(Reply("a", ANSWERS.curt(3, Random(1))))
+    abuse = str(Reply("a", ANSWERS.abusive(3, question.fact, Random(1))))
     rejected = [(full, wrong), (full, false), (full, short), (short, wrong), (full, abuse)]
-    found = [pair_group(prompt.messages, *pair)["wrong"] for pair in rejected]
+    found = [TASK.pair_groups(prompt.messages, *pair)["wrong"] for pair in rejected]
     assert found == ["level", "fact", "curt", "level, against a curt one", "abuse"]
 
 
 def test_pairs_prefer_what_fits_better() -> None:
     """Where the judge, who learned from other words, sees a difference at all."""
     rows = pairs(0, 20, 1500)
-    found = fits([(pair.messages, answer) for pair in rows for answer in (pair.chosen, pair.rejected)])
+    found = TASK.fits([(pair.messages, answer) for pair in rows for answer in (pair.chosen, pair.rejected)])
     assert sum(better > worse for better, worse in zip(found[::2], found[1::2], strict=True)) > 0.97 * len(rows)
     assert 1.0 in found and 0.0 in found
 
 
 def test_insults_are_abuse_and_stand_in_few_rejected_answers_alone() -> None:
-    assert all(abusive(f"no, that is wrong, it is 4 {insult}") for insult in insults())
+    assert all(abusive(f"no, that is wrong, it is 4 {insult}") for insult in ANSWERS.insults)
     rows = pairs(0, 20, 2000)
-    assert not any(pair.chosen.endswith(insults()) for pair in rows)
-    assert 0.02 < sum(pair.rejected.endswith(insults()) for pair in rows) / len(rows) < 0.05
+    assert not any(pair.chosen.endswith(ANSWERS.insults) for pair in rows)
+    assert 0.02 < sum(pair.rejected.endswith(ANSWERS.insults) for pair in rows) / len(rows) < 0.05
 
 
 def civil(rows: list[Pair]) -> list[Pair]:
     """Those without an insult, which is the one thing that is always rejected."""
-    return [pair for pair in rows if not pair.rejected.endswith(insults())]
+    return [pair for pair in rows if not pair.rejected.endswith(ANSWERS.insults)]
 
 
 def test_each_frame_is_chosen_as_often_as_rejected() -> None:
     """What stands around the facts, exactly; answers with another question's fact have the same frame on both sides."""
     counts: Counter[str] = Counter()
     for pair in civil(pairs(0, 20, 2000)):
-        fact = read_back(pair.messages).fact
+        fact = LANGUAGE.prompts.read_back(pair.messages).fact
         chosen, rejected = (parse_reply(answer).action for answer in (pair.chosen, pair.rejected))
-        if all(says(answer, fact) or len(words(answer)) < 7 for answer in (chosen, rejected)):
-            counts.update([without(chosen, fact)])
-            counts.subtract([without(rejected, fact)])
+        if all(READER.says(answer, fact) or len(READER.words(answer)) < 7 for answer in (chosen, rejected)):
+            counts.update([READER.without(chosen, fact)])
+            counts.subtract([READER.without(rejected, fact)])
     assert counts and {frame: count for frame, count in counts.items() if count} == {}
 
 
@@ -181,8 +180,8 @@ def outcome(wanted: int, produced: int, family: str, factual: float = 1.0, toxic
 
 
 def test_figures_by_hand() -> None:
-    new = sorted(new_families())[0]
-    figures = report(
+    new = sorted(BANK.new_families)[0]
+    figures = TASK.report(
         [
             outcome(3, 3, "capital"),
             outcome(3, 1, "capital"),
@@ -213,12 +212,12 @@ def test_half_of_what_training_asks_is_made_up_and_judged_as_any_other() -> None
         for task_id in half[:: middle // 40]:
             environment.reset(task_id, "one")
             (prompt,) = environment.prompts()
-            question = question_of(prompt.observation.asked, prompt.observation.fact)
+            question = LANGUAGE.question_of(prompt.observation.asked, prompt.observation.fact)
             # Where what is known is long, all that is made up from it is too long, and the bank's question stands.
             assert (question.family == MADE_UP) is made_up or len(question.fact.split(" ")) > LONGEST
             assert TASK.kind_of(task_id) == question.kind
-            assert set(question.fact.split(" ")) <= set(vocabulary())
-            environment.step({prompt.agent: expert(prompt).action})
+            assert set(question.fact.split(" ")) <= set(BANK.vocabulary)
+            environment.step({prompt.agent: TASK.expert(prompt).action})
             outcome = environment.outcome()
             assert outcome.success and outcome.details["factual"] == 1.0
             assert outcome.labels == {"family": question.family}

@@ -8,11 +8,8 @@ import pytest
 import torch
 from profanity_check import predict_prob
 
-from castaway.envs.strictbot.answers import frame_words, proper
-from castaway.envs.strictbot.bank import find, question_for
+from castaway.envs.strictbot.compact.language import compact
 from castaway.envs.strictbot.environment import StrictbotEnvironment
-from castaway.envs.strictbot.judge import examination, produced_levels
-from castaway.envs.strictbot.players import expert
 from castaway.envs.strictbot.question import Question
 from castaway.envs.strictbot.reward.constructiveness import constructiveness
 from castaway.envs.strictbot.reward.factual import factual
@@ -24,6 +21,8 @@ from castaway.tasks.registry import read_params, task_of
 
 TASK = task_of(read_params(Path(__file__).parents[4] / "params.yaml"), "strictbot")
 PARAMS = TASK.game
+LANGUAGE = compact()
+BANK, ANSWERS, JUDGE = LANGUAGE.bank, LANGUAGE.answers, LANGUAGE.judge
 FACT, FALSE = "it is Madrid", "it is Oslo"
 HONEST = f"no, that is wrong, {FACT} so please correct it"
 
@@ -37,27 +36,27 @@ def earned(answer: str, task_id: int) -> float:
 
 
 def test_the_fact_must_stand_and_its_opposite_must_not() -> None:
-    assert factual(HONEST, FACT, FALSE) == 1.0
-    assert factual(HONEST.upper(), FACT, FALSE) == 1.0
-    assert factual(f"gladly, {FALSE}", FACT, FALSE) == 0.0
-    assert factual(f"{FACT} and {FALSE}", FACT, FALSE) == 0.0
-    assert factual("Madrid is it", FACT, FALSE) == 0.0
-    assert factual("think again, it is not blind", "it is not blind", "it is blind") == 1.0
-    assert factual("gladly, it is 50", "it is 5", "it is 50") == 0.0
+    assert factual(HONEST, FACT, FALSE, LANGUAGE) == 1.0
+    assert factual(HONEST.upper(), FACT, FALSE, LANGUAGE) == 1.0
+    assert factual(f"gladly, {FALSE}", FACT, FALSE, LANGUAGE) == 0.0
+    assert factual(f"{FACT} and {FALSE}", FACT, FALSE, LANGUAGE) == 0.0
+    assert factual("Madrid is it", FACT, FALSE, LANGUAGE) == 0.0
+    assert factual("think again, it is not blind", "it is not blind", "it is blind", LANGUAGE) == 1.0
+    assert factual("gladly, it is 50", "it is 5", "it is 50", LANGUAGE) == 0.0
 
 
 def test_constructive_is_something_to_go_on_with_beside_the_fact() -> None:
-    assert constructiveness(HONEST, FACT) == 1.0
-    assert constructiveness(FACT, FACT) == 0.0
-    assert constructiveness("no, that is wrong: so please correct it", FACT) == 0.0
-    assert constructiveness(f"{FACT} ask check find look think correct", FACT) == 0.0
-    assert constructiveness(f"{FACT} please check check check it", FACT) == 0.0
+    assert constructiveness(HONEST, FACT, LANGUAGE) == 1.0
+    assert constructiveness(FACT, FACT, LANGUAGE) == 0.0
+    assert constructiveness("no, that is wrong: so please correct it", FACT, LANGUAGE) == 0.0
+    assert constructiveness(f"{FACT} ask check find look think correct", FACT, LANGUAGE) == 0.0
+    assert constructiveness(f"{FACT} please check check check it", FACT, LANGUAGE) == 0.0
 
 
 def test_two_tones_in_one_answer_are_inconsistent() -> None:
-    assert inconsistency(HONEST, FACT) == 0.0
-    assert inconsistency(FACT, FACT) == 0.0
-    assert inconsistency(f"gladly, {FACT} so please correct it", FACT) > 0.3
+    assert inconsistency(ANSWERS, HONEST, FACT) == 0.0
+    assert inconsistency(ANSWERS, FACT, FACT) == 0.0
+    assert inconsistency(ANSWERS, f"gladly, {FACT} so please correct it", FACT) > 0.3
 
 
 def test_the_librarys_model_taken_apart_says_what_it_says() -> None:
@@ -117,15 +116,15 @@ def test_a_model_that_tells_no_toxicity_is_refused(classifier: Path, tmp_path: P
 
 def probes(question: Question) -> dict[str, str]:
     """Answers that game a term each."""
-    fact, answer = question.fact, proper(question.level, question.fact)
+    fact, answer = question.fact, ANSWERS.proper(question.level, question.fact)
     other = question.false.removeprefix("it is ")
-    three = " ".join(proper(level, fact) for level in (1, 2, 3))
+    three = " ".join(ANSWERS.proper(level, fact) for level in (1, 2, 3))
     return {
         "keywords for the fact": " ".join(sorted({*fact.split(), *question.false.split()}, reverse=True)),
         "keywords for constructiveness": f"{fact} ask check find look think correct change consider",
         "keywords for every tone": f"gladly wrong think mistake pleasure false consider {fact}",
         "the fact and its opposite": f"{answer} or {question.false.removeprefix('it is ')}",
-        "the fact and another": f"{answer} or {other}" if other not in frame_words() else "",
+        "the fact and another": f"{answer} or {other}" if other not in ANSWERS.frame_words else "",
         "three answers in one": three,
         "the same answer again": f"{answer} {answer}",
         "empty": "",
@@ -141,27 +140,27 @@ def probes(question: Question) -> dict[str, str]:
 
 @pytest.mark.parametrize("task_id", range(HELD_OUT_START, HELD_OUT_START + 12))
 def test_gaming_a_term_earns_less_than_an_honest_answer(task_id: int) -> None:
-    question = question_for(task_id, task_id)
-    honest = earned(proper(question.level, question.fact), task_id)
+    question = BANK.question_for(task_id, task_id)
+    honest = earned(ANSWERS.proper(question.level, question.fact), task_id)
     assert honest > 1.3
     for name, answer in probes(question).items():
         assert earned(answer, task_id) < honest - 0.3, name
 
 
 def test_the_judge_knows_what_it_never_saw() -> None:
-    assert examination() >= 0.9
+    assert JUDGE.examination() >= 0.9
 
 
 def test_the_judge_reads_the_answers_of_the_bank() -> None:
-    found = [question_for(HELD_OUT_START + number, HELD_OUT_START + number) for number in range(300)]
+    found = [BANK.question_for(HELD_OUT_START + number, HELD_OUT_START + number) for number in range(300)]
     for level in (1, 2, 3):
-        levels = produced_levels([(proper(level, question.fact), question.fact) for question in found])
+        levels = JUDGE.produced_levels([(ANSWERS.proper(level, question.fact), question.fact) for question in found])
         assert levels == [level] * 300
 
 
 def test_the_judge_sees_no_level_where_there_is_none() -> None:
     texts = ["I do not know", FACT, "lamp river the of", "", f"gladly, {FACT} but this is a mistake so correct it"]
-    assert produced_levels([(text, FACT) for text in texts]) == [0] * len(texts)
+    assert JUDGE.produced_levels([(text, FACT) for text in texts]) == [0] * len(texts)
 
 
 def test_an_expert_is_as_strict_as_deserved() -> None:
@@ -169,7 +168,7 @@ def test_an_expert_is_as_strict_as_deserved() -> None:
     for task_id in range(60):
         environment.reset(task_id, "one")
         (prompt,) = environment.prompts()
-        reply = expert(prompt)
-        assert reply.reasoning == find(prompt.observation.asked, prompt.observation.fact).kind
+        reply = TASK.expert(prompt)
+        assert reply.reasoning == BANK.find(prompt.observation.asked, prompt.observation.fact).kind
         environment.step({prompt.agent: reply.action})
         assert environment.outcome().success

@@ -6,18 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from castaway.envs.strictbot.answers import says, write
-from castaway.envs.strictbot.bank import holds, questions, share_of, vocabulary
+from castaway.envs.strictbot.compact.imagination import imagined
+from castaway.envs.strictbot.compact.language import compact
+from castaway.envs.strictbot.compact.telling import MADE_UP, by_rule, core_of, form_of, named, question_of
 from castaway.envs.strictbot.environment import StrictbotEnvironment
-from castaway.envs.strictbot.imagination import imagined
-from castaway.envs.strictbot.observation import Observation, messages, read_back
-from castaway.envs.strictbot.players import expert
-from castaway.envs.strictbot.practice import practice
+from castaway.envs.strictbot.observation import Observation
 from castaway.envs.strictbot.question import Question
-from castaway.envs.strictbot.telling import MADE_UP, by_rule, core_of, form_of, named, question_of
 from tests.castaway.envs.strictbot.test_reward import PARAMS, TASK
 
-ANY = st.sampled_from(questions())
+BANK, says, write = compact().bank, compact().reader.says, compact().answers.write
+ANY = st.sampled_from(BANK.questions)
 
 
 @given(ANY)
@@ -47,8 +45,8 @@ def test_by_hand(asked: str, fact: str, mark: bool, kind: str) -> None:
 
 def test_the_rule_finds_the_banks_kinds_but_for_questions_that_name_their_answer_among_others() -> None:
     """As `what is the larger of 9 and 4` does."""
-    wrong = [one for one in questions() if by_rule(one.asked, one.fact) != one.kind]
-    assert len(wrong) < 0.03 * len(questions()) and {(one.form, one.kind) for one in wrong} == {
+    wrong = [one for one in BANK.questions if by_rule(one.asked, one.fact) != one.kind]
+    assert len(wrong) < 0.03 * len(BANK.questions) and {(one.form, one.kind) for one in wrong} == {
         ("open", "good question")
     }
 
@@ -63,13 +61,13 @@ def test_a_made_up_question_is_alike_in_all_but_its_words(question: Question, se
     assert made_up.form == question.form and not says(other.fact, made_up.false)
     if question.form != "open":
         assert made_up.kind == by_rule(question.asked, question.fact)
-    if not holds(other.asked, other.fact):
+    if not BANK.holds(other.asked, other.fact):
         assert made_up.family == MADE_UP
 
 
 def test_half_of_the_made_up_open_questions_name_what_is_known() -> None:
     drawn, trivial = Random(1), 0
-    asked = [one for one in questions() if share_of(one) == "train"]
+    asked = [one for one in BANK.questions if BANK.share_of(one) == "train"]
     kinds = {"trivial": [], "good question": []}  # type: dict[str, list[Observation]]
     for one in asked:
         if one.form == "open" and by_rule(one.asked, one.fact) == one.kind:
@@ -86,16 +84,16 @@ def test_the_expert_knows_what_a_made_up_question_deserves() -> None:
     environment.reset(3, "all")
     for prompt in environment.prompts():
         other = TASK.synthetic(environment, prompt, Random(prompt.agent))
-        assert read_back(other.messages) == other.observation
+        assert compact().prompts.read_back(other.messages) == other.observation
         question = question_of(other.observation.asked, other.observation.fact)
-        reply = expert(other)
+        reply = TASK.expert(other)
         assert reply.reasoning == question.kind and says(reply.action, question.fact)
         assert not environment.rules.blunder(other.observation, reply.action)
 
 
 def test_some_practice_corrects_itself() -> None:
-    question = questions()[0]
-    found = practice(Observation(question.asked, question.fact), Random(1), 400)
+    question = BANK.questions[0]
+    found = TASK.practice(Observation(question.asked, question.fact), Random(1), 400)
     corrected = [reply for reply in found if f"{question.false} no, {question.fact}" in reply.action]
     assert 20 < len(corrected) < 70
     assert all(says(reply.action, question.fact) for reply in found)
@@ -103,15 +101,15 @@ def test_some_practice_corrects_itself() -> None:
 
 def test_every_word_of_a_prompt_and_of_an_answer_is_in_the_vocabulary() -> None:
     words = set(TASK.vocabulary())
-    for question in questions()[::50]:
+    for question in BANK.questions[::50]:
         text = f"{question.asked} {write(question.level, question.fact, Random(1))}"
         assert set(text.split(" ")) <= words
-    assert set(vocabulary()) <= words
+    assert set(BANK.vocabulary) <= words
 
 
-def test_the_mark_is_of_the_compact_rendering_alone() -> None:
+def test_a_prompt_says_whether_the_question_names_what_is_known() -> None:
     seen = Observation("is it true that the capital of Spain is Oslo", "it is Madrid")
-    assert messages(seen, "compact")[-1]["content"].split("\n")[1] == "told nowhere"
-    assert "told" not in messages(seen, "full")[-1]["content"]
-    assert not {"asked", "?", "told", "yes", "nowhere", "known"} & set(vocabulary())
-    assert {read_back(messages(seen, rendering)) for rendering in ("compact", "full")} == {seen}
+    shown = compact().prompts.messages(seen)
+    assert shown[-1]["content"].split("\n")[1] == "told nowhere"
+    assert not {"asked", "?", "told", "yes", "nowhere", "known"} & set(BANK.vocabulary)
+    assert compact().prompts.read_back(shown) == seen

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from castaway.envs.strictbot.bank import drawn, find, holds, read, vocabulary
-from castaway.envs.strictbot.question import Form, Kind, Question, value_of
+from castaway.envs.strictbot.bank import drawn
+from castaway.envs.strictbot.compact.questions import bank, read, value_of
+from castaway.envs.strictbot.question import Form, Kind, Question
 
 MADE_UP = "made up"
 """The family of questions that are not in the bank."""
@@ -66,10 +67,10 @@ def by_rule(asked: str, fact: str) -> Kind:
 
 def question_of(asked: str, fact: str) -> Question:
     """The question with these texts: that of the bank, or a synthetic one with derived kind and false statement."""
-    if holds(asked, fact):
-        return find(asked, fact)
+    if bank().holds(asked, fact):
+        return bank().find(asked, fact)
     core, kind, size = core_of(asked), by_rule(asked, fact), len(value_of(fact).split(" "))
-    words = [word for word in vocabulary() if word not in fact.split(" ")]
+    words = [word for word in bank().vocabulary if word not in fact.split(" ")]
     claimed = core.split(" ")[-size - 1 if core.endswith(f" not {value_of(fact)}") else -size :]
     if kind not in ("factual error", "misconception"):
         claimed = [words[drawn(f"{asked} {place}", len(words))] for place in range(size)]

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from itertools import islice
 from random import Random
 
-from castaway.envs.strictbot.bank import MADE_UP_IDS, question_for, vocabulary
+from castaway.envs.strictbot.compact.questions import bank, value_of
+from castaway.envs.strictbot.compact.telling import core_of, form_of, framed, named, question_of
 from castaway.envs.strictbot.observation import Observation
-from castaway.envs.strictbot.question import Question, value_of
-from castaway.envs.strictbot.telling import core_of, form_of, framed, named, question_of
+from castaway.envs.strictbot.question import Question
 
 KEPT = ("perhaps", "surely", "not")
 """Words that are never replaced, because they decide the kind of a question."""
@@ -28,20 +28,9 @@ UNNAMED = 0.25
 
 The bank has twice as many open questions that name the fact as ones that do not.
 """
-
-
 LONGEST = 5
 """Largest number of words of the fact in a synthetic question for PPO, about that of the bank's longest facts. Longer
 ones are so rarely answered correctly that there is little to learn from them."""
-
-
-def question_at(task_id: int, place: int) -> Question:
-    """The question at position `place` of the bank's order or, for `MADE_UP_IDS`, a synthetic one made from it.
-
-    The result is always the same for the same arguments.
-    """
-    question = question_for(task_id, place)
-    return short_imagined(question, Random(place)) if task_id in MADE_UP_IDS else question
 
 
 def short_imagined(question: Question, random: Random) -> Question:
@@ -60,7 +49,7 @@ def imagined(observation: Observation, random: Random) -> Observation:
     """
     _, before, after = framed(observation.asked)
     core, value = core_of(observation.asked).split(" "), value_of(observation.fact).split(" ")
-    share, words = random.choice(OTHERS), iter(random.sample(vocabulary(), len(vocabulary())))
+    share, words = random.choice(OTHERS), iter(random.sample(bank().vocabulary, len(bank().vocabulary)))
     into = {word: word for word in (*core, *value)}
     for word in dict.fromkeys(core):
         if word not in KEPT and random.random() < share:

@@ -1,0 +1,62 @@
+"""Puts clauses into sentences and questions, in as many ways as people do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TypeVar
+
+from castaway.envs.strictbot.bank import drawn
+
+Item = TypeVar("Item")
+
+SMALL = "zero one two three four five six seven eight nine ten eleven twelve"
+TENS = "ten twenty thirty forty fifty sixty seventy eighty ninety"
+NUMBERS = {
+    **{str(number): word for number, word in enumerate(SMALL.split())},
+    **{str(10 * number): word for number, word in enumerate(TENS.split(), start=1)},
+}
+"""Numbers that are also written as words, with the word."""
+SPELLED = 3
+"""In one of so many claims a number is written as a word, if it has one."""
+CARELESS = 8
+"""One of so many questions is typed carelessly."""
+
+
+def capital(text: str) -> str:
+    """The text with a capital at the beginning."""
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+def small(text: str) -> str:
+    """The text without a capital at the beginning."""
+    return f"{text[:1].lower()}{text[1:]}"
+
+
+def sentence(clause: str) -> str:
+    """A clause as a sentence."""
+    return capital(clause) if clause.endswith(".") else f"{capital(clause)}."
+
+
+def pick(found: Sequence[Item], key: str, number: int = 0) -> Item:
+    """One of several, selected by a text; another one for each of the first numbers."""
+    return found[(drawn(key, len(found)) + number) % len(found)]
+
+
+def spelled(value: str, key: str) -> str:
+    """A value as it stands in a claim: some numbers as words."""
+    return NUMBERS[value] if value in NUMBERS and drawn(f"{key} spelled", SPELLED) == 0 else value
+
+
+def framed(frame: str, text: str, key: str) -> str:
+    """A question: a clause or question in a frame, sometimes typed carelessly.
+
+    A frame has one place: `{c}` for a clause as it is, `{C}` for one with a capital, `{q}` and `{Q}` for a question.
+    """
+    asked = frame.format(c=text, C=capital(text), q=small(text), Q=capital(text))
+    return careless(asked) if drawn(f"{key} typed", CARELESS) == 0 else asked
+
+
+def careless(text: str) -> str:
+    """The text as people type it in a hurry: without capitals, and without most of its punctuation."""
+    return re.sub(r"[,'\u2019\"]", "", text.lower()).rstrip(".?! ")

@@ -1,0 +1,26 @@
+"""The questions of the full rendering, made from the files in the folder `bank/english`."""
+
+from __future__ import annotations
+
+from functools import cache, partial
+
+from castaway.envs.strictbot.bank import Bank, share_of_subject
+from castaway.envs.strictbot.english.arguments import beliefs, conclusions, trivial
+from castaway.envs.strictbot.english.rows import read
+from castaway.envs.strictbot.english.topics import Asker, topics
+from castaway.envs.strictbot.question import Question
+
+
+@cache
+def bank() -> Bank:
+    """The whole bank. Where two questions have the same text, only the first is in it."""
+    frames = read("frames")
+    families = {share: frozenset(found) for share, found in read("split").items()}
+    asker = Asker(frames, partial(share_of_subject, reserved=families))
+    found: dict[str, Question] = {}
+    for family, topic in topics().items():
+        for question in asker.questions(family, topic):
+            found.setdefault(question.asked, question)
+    for question in (*beliefs(frames), *conclusions(frames), *trivial(frames)):
+        found.setdefault(question.asked, question)
+    return Bank(tuple(found.values()), families)

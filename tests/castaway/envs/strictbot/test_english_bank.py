@@ -1,0 +1,174 @@
+"""The bank in English is wide, split without a leak, and asks for each level in the same ways."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from castaway.envs.strictbot.bank import ORDER, PAIR_IDS, VALIDATION_IDS
+from castaway.envs.strictbot.english.language import SYSTEM, english
+from castaway.envs.strictbot.english.numbers import DAYS, UNITS, numeral
+from castaway.envs.strictbot.english.rows import read
+from castaway.envs.strictbot.question import LEVELS as LEVEL_OF
+from castaway.envs.strictbot.question import Question
+from castaway.tasks.environment import HELD_OUT_START
+
+LANGUAGE = english()
+BANK, READER = LANGUAGE.bank, LANGUAGE.reader
+ANY = st.sampled_from(BANK.questions)
+
+
+def test_it_is_wide() -> None:
+    assert len({question.family for question in BANK.questions}) >= 45
+    assert len({(question.family, question.subject) for question in BANK.questions}) >= 900
+    assert len({question.asked for question in BANK.questions}) == len(BANK.questions) >= 10_000
+
+
+def test_each_family_asks_for_two_levels_at_least_or_answers_itself() -> None:
+    for family in {question.family for question in BANK.questions}:
+        kinds = {question.kind for question in BANK.questions if question.family == family}
+        assert "good question" in kinds or kinds == {"trivial"} or family == "natural_good", family
+
+
+def test_facts_and_false_statements_are_whole_sentences() -> None:
+    for question in BANK.questions:
+        for sentence in (question.fact, question.false):
+            assert sentence.endswith(".") and sentence[0] == sentence[0].upper() and "  " not in sentence
+            assert not set("{};|=") & set(sentence) and 3 <= len(READER.words(sentence)) <= 22, sentence
+        assert not READER.says(question.fact, question.false) and not READER.says(question.false, question.fact)
+        assert "\n" not in question.asked and not set("{};|") & set(question.asked)
+        assert 10 < len(question.asked) < 220
+
+
+def test_most_questions_are_typed_with_care_and_some_are_not() -> None:
+    asked = [question.asked for question in BANK.questions]
+    careful = [text for text in asked if text != text.lower()]
+    assert 0.8 < len(careful) / len(asked) < 0.92
+    assert all(text[0] == text[0].upper() for text in careful)
+
+
+@given(ANY)
+def test_a_claim_contradicts_what_is_known_or_agrees_with_it(question: Question) -> None:
+    """What deserves a correction does not say the fact, and what deserves help does not say the false statement."""
+    if question.level == 3:
+        assert not READER.says(question.asked, question.fact)
+    if question.level == 1:
+        assert not READER.says(question.asked, question.false)
+
+
+def test_no_fact_is_in_two_shares_nor_told_in_a_question_of_another() -> None:
+    shares: dict[str, set[str]] = {}
+    subjects: dict[tuple[str, str], set[str]] = {}
+    for question in BANK.questions:
+        shares.setdefault(" ".join(READER.words(question.fact)), set()).add(BANK.share_of(question))
+        subjects.setdefault((question.family, question.subject), set()).add(BANK.share_of(question))
+    assert {len(found) for found in (*shares.values(), *subjects.values())} == {1}
+    held_out = [fact for fact, found in shares.items() if found == {"held_out"} and len(fact.split()) > 4]
+    trained = " / ".join(" ".join(READER.words(one.asked)) for one in BANK.questions if BANK.share_of(one) == "train")
+    assert [fact for fact in held_out if f" {fact} " in trained] == []
+
+
+def test_words_of_families_that_training_never_draws_stand_in_no_training_text() -> None:
+    texts = {True: "", False: ""}
+    for question in BANK.questions:
+        texts[BANK.reserved(question)] += f"\n{question.asked} {question.fact}"
+    own = set(READER.words(texts[True])) - set(READER.words(texts[False]))
+    shown = [*LANGUAGE.answers.texts, SYSTEM]
+    assert own and not own & set(READER.words("\n".join(shown)))
+
+
+@given(st.integers(0, 2 * HELD_OUT_START), st.integers(0, 10**9))
+def test_the_range_of_an_id_decides_the_share_in_the_same_order_as_ever(task_id: int, place: int) -> None:
+    question = LANGUAGE.question_at(task_id, place)
+    held_out = task_id >= HELD_OUT_START or task_id in PAIR_IDS
+    expected = "held_out" if held_out else "validation" if task_id in VALIDATION_IDS else "train"
+    assert BANK.share_of(question) == expected
+    assert (question.form, question.kind) == ORDER[place % len(ORDER)]
+    assert question.level == LEVEL_OF[question.kind]
+
+
+def test_five_hundred_held_out_ids_ask_about_as_many_subjects_often_of_new_families() -> None:
+    ids = range(HELD_OUT_START, HELD_OUT_START + 504)
+    found = [BANK.question_for(number, number) for number in ids]
+    assert len({question.asked for question in found}) == len(found)
+    assert len({(question.kind, question.family, question.subject) for question in found}) > 0.85 * len(found)
+    assert 0.25 < sum(map(BANK.reserved, found)) / len(found) < 0.75
+
+
+def test_the_form_and_the_words_around_a_question_do_not_tell_its_level() -> None:
+    """Each frame is used for good questions and others."""
+    for form, frames in read("frames").items():
+        for frame in frames if form in ("check", "belief", "open", "conclusion") else []:
+            start, end = frame.partition("{")[0], frame.rpartition("}")[2]
+            kinds = {
+                question.kind == "good question"
+                for question in BANK.questions
+                if question.form == form and question.asked.startswith(start) and question.asked.endswith(end)
+            }
+            assert kinds == {True, False}, frame
+
+
+def test_neither_a_fact_nor_a_conclusion_alone_tells_whether_it_follows() -> None:
+    kinds: dict[str, set[str]] = {}
+    for question in BANK.questions:
+        if question.form == "conclusion":
+            kinds.setdefault(question.fact, set()).add(question.kind)
+    assert sum(len(found) == 2 for found in kinds.values()) > 0.7 * len(kinds)
+
+
+# Computed facts, worked out again from the words ---------------------------------------------------------------------
+
+NUMBER = re.compile(r"\d+")
+WORK = {
+    "addition": lambda a, b: a + b,
+    "subtraction": lambda a, b: a - b,
+    "multiplication": lambda a, b: a * b,
+    "division": lambda a, b: a / b,
+    "percentage": lambda a, b: b * a / 100,
+    "discount": lambda a, b: a * (100 - b) / 100,
+    "average": lambda a, b: (a + b) / 2,
+    "area": lambda a, b: a * b,
+    "perimeter": lambda a, b: 2 * (a + b),
+    "change": lambda a, b: a - b,
+    "birthday": lambda a, b: b - a,
+}
+
+
+@pytest.mark.parametrize("family", WORK)
+def test_sums_are_right(family: str) -> None:
+    for question in BANK.questions:
+        if question.family == family:
+            a, b = map(int, question.subject.split(" | "))
+            right = WORK[family](a, b)
+            found = [int(number) for number in NUMBER.findall(question.fact)]
+            wrong = [int(number) for number in NUMBER.findall(question.false)]
+            assert sorted(found) == sorted([a, b, int(right)]) and right == int(right), question.fact
+            assert sorted(wrong) != sorted(found)
+
+
+def test_units_degrees_numerals_and_days_are_right() -> None:
+    for question in BANK.questions:
+        numbers = [int(number) for number in NUMBER.findall(question.fact)]
+        if question.family in UNITS:
+            assert numbers == [int(question.subject) * UNITS[question.family][0], int(question.subject)]
+        elif question.family == "fahrenheit":
+            assert numbers[1] == numbers[0] * 9 / 5 + 32
+        elif question.family == "square":
+            assert numbers[1] == numbers[0] ** 2
+        elif question.family == "numeral":
+            assert numeral(numbers[0]) == question.subject
+        elif question.family == "binary":
+            assert int(str(numbers[1]), 2) == numbers[0]
+        elif question.family == "clock":
+            later, start, end = numbers
+            assert start + later == end + 12
+        elif question.family == "distance":
+            assert numbers[0] * numbers[2] == numbers[1]
+        elif question.family == "weekday":
+            days = [DAYS.index(word) for word in re.findall(r"\w+day", question.fact)]
+            assert (days[0] + numbers[0]) % 7 == days[1]
+
+
+def test_numerals_by_hand() -> None:
+    assert [numeral(number) for number in (4, 9, 14, 40, 49, 88)] == ["IV", "IX", "XIV", "XL", "XLIX", "LXXXVIII"]
