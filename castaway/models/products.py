@@ -44,8 +44,9 @@ class FrozenLinear(torch.autograd.Function):
 
 def use_for_head(causal: Any) -> None:
     """Let the LM head of a causal language model compute by `product` while its weights are frozen, in float32."""
-    head = causal.get_output_embeddings()
-    if type(head) is not nn.Linear or head.weight.numel() < LARGE:
+    head: Any = causal.get_output_embeddings()
+    plain: bool = type(head) is nn.Linear
+    if not plain or head.weight.numel() < LARGE:
         return
 
     def forward(inputs: torch.Tensor) -> torch.Tensor:

@@ -18,11 +18,7 @@ from castaway.errors import CastawayError
 from castaway.models.policy import load_model, lora_config, new_adapter, save_adapter
 from castaway.models.reward import Scale, sequence_classifier
 from castaway.models.tiny import CONTEXT, END, new_model, train_tokenizer
-<<<<<<< HEAD
-=======
-from castaway.models.tokens import prompt_tokens
 from castaway.tasks.registry import read_params
->>>>>>> english
 from castaway.tasks.reply import Reply
 from castaway.tools.chat import Chat, load_chat, plain
 from castaway.tools.transcript import clean
