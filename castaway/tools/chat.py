@@ -9,6 +9,7 @@ input ends the program.
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,19 +17,25 @@ from threading import Thread
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, TextIteratorStreamer
+from transformers import AutoModelForCausalLM, StoppingCriteriaList, TextIteratorStreamer
+from transformers.utils import logging
 
 from castaway.errors import CastawayError
 from castaway.models.scorer import Scorer
 from castaway.models.tokens import ChatTokenizer
 from castaway.tasks.environment import Message
 from castaway.tasks.registry import read_params
+from castaway.tools.loops import LoopStop
 from castaway.tools.transcript import clean
 
 Ask = Callable[[str], tuple[Message, ...]]
 """Makes a task's prompt from a typed line: an optional system message and a user message."""
 Remark = Callable[[Sequence[Message], str], str]
 """Makes a remark on a reply, given the conversation before it; it is shown beside the score."""
+
+
+CUT = " ... (cut: it repeats itself)"
+"""Shown after an answer that was cut."""
 
 
 @dataclass(slots=True)
@@ -44,6 +51,8 @@ class Chat:
     one_turn: bool = False
     """Whether each line starts a new conversation."""
     history: list[Message] = field(default_factory=list)
+    cut: int = 0
+    """Number of answers that were cut because they repeated themselves."""
 
     def answer(self, line: str) -> Iterator[str]:
         """Yield the reply to a line, piece by piece; both become part of the history.
@@ -75,6 +84,7 @@ class Chat:
         tokens = torch.tensor([self.tokenizer.prompt(self.history)], device=self.model.device)
         streamer = TextIteratorStreamer(self.tokenizer.tokenizer, skip_prompt=True, skip_special_tokens=True)
         sampling = {"do_sample": True, "temperature": self.temperature, "top_k": 0} if self.temperature else {}
+        loop = LoopStop(tokens.shape[1])
         thread = Thread(
             target=self._generate,
             args=(streamer,),
@@ -84,12 +94,16 @@ class Chat:
                 "max_new_tokens": self.max_new_tokens,
                 "eos_token_id": sorted(self.tokenizer.stops),
                 "pad_token_id": self.tokenizer.pad,
+                "stopping_criteria": StoppingCriteriaList([loop]),
                 **(sampling or {"do_sample": False}),
             },
         )
         thread.start()
         yield from streamer
         thread.join()
+        if loop.stopped:
+            self.cut += 1
+            yield CUT
 
     def _generate(self, streamer: TextIteratorStreamer, **arguments: Any) -> None:
         """Generate; the streamer is ended in any case, as its reader would otherwise wait for ever after an error."""
@@ -101,11 +115,14 @@ class Chat:
 
 
 def load_chat(folder: Path, ask: Ask, temperature: float, max_new_tokens: int) -> Chat:
-    """A conversation with the model in a folder of plain transformers files.
+    """A conversation with the model in a folder of plain transformers files, without bars and warnings of libraries.
 
     Raises:
         CastawayError: the folder has no readable model, or its tokenizer has no chat template.
     """
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    warnings.simplefilter("ignore")
     try:
         tokenizer = ChatTokenizer.load(folder)
         model: Any = AutoModelForCausalLM.from_pretrained(folder)
@@ -155,6 +172,8 @@ def converse(chat: Chat, scorer: Scorer | None, remark: Remark | None) -> None:
             notes += [remark(asked, said["content"])] if remark else []
             print(f"\n  [{', '.join(notes)}]" if notes else "", end="")
         print(flush=True)
+    if chat.cut:
+        print(f"{chat.cut} answers were cut because they repeated themselves", file=sys.stderr)
 
 
 def _lines() -> Iterator[str]:

@@ -1,5 +1,6 @@
 """`castaway chat` as a process, on untrained models that can do no more than stop, or not."""
 
+import itertools
 import os
 import pty
 import re
@@ -152,3 +153,20 @@ def test_what_no_longer_fits_is_forgotten_in_turns(folder: Path) -> None:
         assert len(talk.tokenizer.prompt(talk.history[:-1])) <= CONTEXT - 4
     with pytest.raises(CastawayError, match="too long"):
         list(talk.answer("what is so " * 400))
+
+
+def test_an_answer_that_repeats_itself_is_cut_and_counted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    talk = load_chat(folder, plain, 0.0, 200)
+    words = talk.tokenizer.piece(" so is it")
+
+    def forward(*inputs: object, original: object = talk.model.forward, **arguments: object) -> object:
+        output = original(*inputs, **arguments)  # type: ignore[operator]
+        output.logits[:, -1] = -1e9
+        output.logits[:, -1, words[next(count) % len(words)]] = 0.0
+        return output
+
+    count = itertools.count()
+    talk.model.forward = forward
+    answer = "".join(talk.answer("what is so"))
+    assert answer.endswith("(cut: it repeats itself)") and talk.cut == 1
+    assert next(count) < 60
