@@ -124,7 +124,7 @@ def user_text(observation: Observation) -> str:
             *(["A vote is open."] if seen.vote_open else []),
         ]
     )
-    legal = f"Legal now: {'; '.join(_legal(seen))}."
+    legal = f"Legal now: {'; '.join(_legal(seen)) or 'WAIT'}."
     least, most = TALK_SHOWN
     room = max(least, min(most, USUAL + scenario.message_length - len(known) - len(legal)))
     return "\n".join([known, *_talk(seen, room), legal])
@@ -192,7 +192,7 @@ def _talk(observation: Observation, room: int) -> list[str]:
 
 
 def _legal(observation: Observation) -> list[str]:
-    """The legal actions: `MOVE NORTH, EAST`, `ACCUSE or VOTE Bob, Eve`, `GIVE Bob or Eve wood 4, apple 1`.
+    """The legal actions but WAIT: `MOVE NORTH, EAST`, `ACCUSE or VOTE Bob, Eve`, `GIVE Bob or Eve wood 4, apple 1`.
 
     Of the amounts of one thing only the largest is named, and of several piles of a resource on the tile only one.
     """
@@ -213,7 +213,7 @@ def _legal(observation: Observation) -> list[str]:
     for verb, options in found.items():
         verbs.setdefault(_given(options.values()) if verb == "GIVE" else ", ".join(options.values()), []).append(verb)
     lines = [f"{' or '.join(alike)} {rest}".strip() for rest, alike in verbs.items()]
-    return [*lines, *(["SAY or TELL"] if observation.messages_left else []), "WAIT"]
+    return [*lines, *(["SAY or TELL"] if observation.messages_left else [])]
 
 
 def _given(rests: Iterable[str]) -> str:

@@ -26,8 +26,8 @@ _SENTENCES = {
     "capture": "{} takes stones.",
     "spread": "{} takes space.",
     "fill": "{} fills my own space.",
-    "pass": "There is nothing better to do.",
-    "doubt": "The last bid is hardly true.",
+    "pass": "I pass.",
+    "doubt": "I doubt the last bid.",
     "sure": "My own dice prove {}.",
     "likely": "{} is likely to be true.",
     "bluff": "{} is a bluff.",
@@ -35,7 +35,7 @@ _SENTENCES = {
     "over": "{} is above the point card.",
     "under": "{} is below the point card.",
     "balance": "{} leaves the piles balanced.",
-    "uneven": "The piles cannot be balanced.",
+    "uneven": "{} leaves the piles unbalanced.",
 }
 """Why a move is made, in a word, to the sentence that says so; `{}` is the name of the move."""
 

@@ -72,7 +72,7 @@ def listed(observation: Observation) -> set[str]:
     """The actions that `Legal now` lists, as typed; talk is apart."""
     line = full.user_text(observation).rpartition("Legal now: ")[2].rstrip(".")
     found = set()
-    for part in line.removesuffix("; WAIT").split("; "):
+    for part in line.split("; "):
         words = part.split(" ")
         alternatives = [[words.pop(0)]]
         # `ACCUSE or VOTE Bob, Eve`, `GIVE Bob or Eve wood 4, apple 1`

@@ -1,0 +1,24 @@
+"""The compact rendering."""
+
+import pytest
+
+from castaway.envs.marooned.compact import nearest_pile
+from tests.castaway.envs.marooned.tables import Table
+
+
+@pytest.mark.parametrize(("level", "nearest"), [("ground", "WOOD_902"), ("cave", "WOOD_901")])
+def test_a_pile_is_left_to_a_sailor_that_is_nearer_only_on_the_same_level(level: str, nearest: str) -> None:
+    table = Table("classic")
+    for pile in [pile for pile in table.world.piles.values() if pile.kind == "wood"]:
+        table.world.piles.pop(pile.id)
+        table.world.by_place[pile.place].remove(pile.id)
+    # The traitor knows where everybody is, on other levels too.
+    traitor, mate = table.traitor, table.colonists[0]
+    table.put(traitor, ("ground", 10, 10))
+    for other in table.colonists:
+        table.put(other, ("ground", 0, 0))
+    table.put(mate, (level, 12, 10))
+    table.lay("WOOD_901", "wood", ("ground", 12, 10))
+    table.lay("WOOD_902", "wood", ("ground", 10, 14))
+    found = nearest_pile(table.observation(traitor.name), {"wood"})
+    assert found is not None and found.id == nearest
