@@ -75,7 +75,7 @@ def _download(package: str, folder: Path) -> Path:
         ) as pip,
     ):
         try:
-            _show(pip, package, folder)
+            _show(pip, package, temporary)
         except BaseException:
             pip.kill()
             raise
@@ -94,17 +94,17 @@ def _show(process: subprocess.Popen[bytes], package: str, folder: Path) -> None:
         while process.poll() is None:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(timeout=SHOWN_SECONDS)
-            bar.n = max(bar.n, _size(folder))
+            bar.n = max(bar.n, _largest(folder))
             bar.refresh()
 
 
-def _size(folder: Path) -> int:
-    """The bytes in a folder in which files come and go."""
-    total = 0
+def _largest(folder: Path) -> int:
+    """The bytes of the largest file in a folder in which files come and go. pip writes a second copy, for its cache."""
+    found = 0
     for path in folder.rglob("*"):
         with suppress(OSError):
-            total += path.stat().st_size if path.is_file() else 0
-    return total
+            found = max(found, path.stat().st_size if path.is_file() else 0)
+    return found
 
 
 def _complaint(log: str) -> str:

@@ -90,4 +90,6 @@ def _plain(place: str | Path, name: str, revision: str | None = None) -> tuple[A
         model = AutoModelForCausalLM.from_pretrained(place, revision=revision, dtype=torch.bfloat16)
     except Exception as error:  # from no network to a cut file: transformers documents no list
         raise CastawayError(f"{name} cannot be loaded: {first_line(error)}") from error
+    for argument in ("is_local", "local_files_only"):  # how it was loaded; transformers would save it
+        tokenizer.init_kwargs.pop(argument, None)
     return model, tokenizer

@@ -15,7 +15,15 @@ from castaway.models.tokens import ChatTokenizer
 
 PAGE = Path(__file__).parents[3] / "docs/hardware.md"
 SMOLLM2: dict[str, Any] = YAML(typ="safe").load(PAGE.read_text("utf-8").split("```yaml\n")[1].split("```")[0])
-TEXTS: dict[str, list[int]] = {}
+TEXTS: dict[str, list[int]] = {
+    "The capital of France is Paris.": [504, 3575, 282, 4649, 314, 7042, 30],
+    "a  1": [81, 256, 33],
+    "\n\n4": [1116, 36],
+    "12 345": [33, 34, 216, 35, 36, 37],
+    "x  12\t 3\n 45": [104, 256, 33, 34, 197, 216, 35, 3805, 36, 37],
+    "don't  you'll 2x": [12420, 982, 216, 346, 3060, 216, 34, 104],
+    "<|im_start|>user\nA 7<|im_end|>\n": [1, 4093, 198, 49, 216, 39, 2, 198],
+}
 """Texts with their tokens; a digit is a token of its own, whatever stands before it."""
 
 
