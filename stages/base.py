@@ -32,7 +32,7 @@ def run(context: Context) -> dict[str, Any]:
     own = context.params.bases[context.base]
     seed_everything(context.params.seed, context.params.threads)
     if not isinstance(own, BaseTextParams):
-        model, tokenizer = fetch(own, context.root, context.scratch)
+        model, tokenizer = fetch(own, context.root, context.scratch, context.packages)
         save(model, tokenizer, context.output)
         return figures(model, tokenizer)
 

@@ -74,6 +74,11 @@ class Context:
         """Path of the cache of a served teacher's answers, which is shared by all stages and kept after them."""
         return self.root / "scratch" / "verdicts.sqlite"
 
+    @property
+    def packages(self) -> Path:
+        """Path of the folder of fetched wheels, which is kept, so that each is fetched once."""
+        return self.root / "scratch" / "packages"
+
     def folder(self, stage: str) -> Path:
         """The output folder of `stage` for this run; for `base`, that of its base model."""
         return self.root / "data" / (self.base if stage == "base" else self.run) / stage

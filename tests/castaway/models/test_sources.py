@@ -17,7 +17,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model as it lies on the Hub: float32, a chat template, several stop tokens, a system prompt of its own."""
     root = tmp_path_factory.mktemp("hub")
     write_gguf(root / "model.gguf", eot=0)
-    model, tokenizer = fetch(PathParams(path="model.gguf"), root, root / "scratch")
+    model, tokenizer = fetch(PathParams(path="model.gguf"), root, root / "scratch", root)
     model.to(torch.float32).generation_config.update(temperature=0.6, do_sample=True)
     save(model, tokenizer, root / "chat")
     return root / "chat"
@@ -29,7 +29,7 @@ def content(folder: Path) -> dict[str, bytes]:
 
 def test_a_folder_is_copied_in_bfloat16_with_its_template_and_stop_tokens(folder: Path, tmp_path: Path) -> None:
     for name in ("one", "other"):
-        save(*fetch(PathParams(path=folder.name), folder.parent, tmp_path / "scratch"), tmp_path / name)
+        save(*fetch(PathParams(path=folder.name), folder.parent, tmp_path / "scratch", tmp_path), tmp_path / name)
     assert content(tmp_path / "one") == content(tmp_path / "other")
     before, after = (AutoModelForCausalLM.from_pretrained(one, dtype="auto") for one in (folder, tmp_path / "one"))
     assert (before.dtype, after.dtype) == (torch.float32, torch.bfloat16)
@@ -48,14 +48,14 @@ def test_a_gguf_file_is_found_by_its_path_or_its_folder(path: str, tmp_path: Pat
     # What lies beside the file is not read.
     (tmp_path / "models/tokenizer_config.json").write_text('{"pad_token": "a"}', "utf-8")
     named = str(tmp_path / "models") if path == "absolute" else path
-    _, tokenizer = fetch(PathParams(path=named), tmp_path, tmp_path / "scratch")
+    _, tokenizer = fetch(PathParams(path=named), tmp_path, tmp_path / "scratch", tmp_path)
     assert tokenizer.pad_token == "<|im_end|>"
     assert not (tmp_path / "scratch/source").exists()
 
 
 def refusal(source: Given, root: Path) -> str:
     with pytest.raises(CastawayError) as caught:
-        fetch(source, root, root / "scratch")
+        fetch(source, root, root / "scratch", root)
     assert not list((root / "scratch").iterdir()), "nothing is left behind"
     assert "\n" not in str(caught.value)
     return str(caught.value)
@@ -103,10 +103,10 @@ def test_a_model_of_the_hub_is_the_one_of_its_commit(
     place.mkdir(parents=True)
     for name, data in content(folder).items():
         (place / name).write_bytes(data)
-    model, tokenizer = fetch(HubParams(hub="castaway/chat", revision=commit), tmp_path, tmp_path / "scratch")
+    model, tokenizer = fetch(HubParams(hub="castaway/chat", revision=commit), tmp_path, tmp_path / "scratch", tmp_path)
     save(model, tokenizer, tmp_path / "out")
     assert model.dtype == torch.bfloat16 and model.generation_config.eos_token_id == [0, 2]
-    save(*fetch(PathParams(path=str(folder)), tmp_path, tmp_path / "scratch"), tmp_path / "same")
+    save(*fetch(PathParams(path=str(folder)), tmp_path, tmp_path / "scratch", tmp_path), tmp_path / "same")
     assert content(tmp_path / "out") == content(tmp_path / "same"), "nothing tells where it was"
     assert b"local" not in content(tmp_path / "out")["tokenizer_config.json"]
     assert refusal(HubParams(hub="castaway/chat", revision="b" * 40), tmp_path).startswith("castaway/chat cannot")
