@@ -37,6 +37,7 @@ SMALL: dict[str, object] = {
     "dataset.demonstrations": 48,
     "dataset.pairs": 64,
     "dataset.held_out_pairs": 32,
+    "ppo.max_new_tokens": 24,
     "ppo.steps": 2,
     "ppo.episodes_per_step": 2,
     "ppo.sft_interval": 1,
