@@ -20,10 +20,10 @@ SYSTEM = (
     "ACTION: That is wrong. A triangle has three sides. Please correct it."
 )
 ACTS = (
-    "arguing argument ask asked asking assume assumption believe build careful change check compare conclude "
-    "conclusion consider correct examine example explain find finding fix follows help hope know look overlook "
-    "pass pause put question read reason reflect rely remember repair repeat replace see seen source spread tell "
-    "test think thinking try use weigh work"
+    "arguing argument ask asked asking assume assumption believe build careful change check clear compare "
+    "conclude conclusion consider correct examine example explain find finding fix follows help hope know look "
+    "make notice overlook pass pause put question read reason reflect rely remember repair repeat replace see "
+    "seen source spread tell test think thinking try use weigh work worked"
 )
 LIMITS = Limits(
     words=60, characters=360, ascii=False, acts=frozenset(ACTS.split(" ")), most_acts=6, around=range(4, 27), repeats=3

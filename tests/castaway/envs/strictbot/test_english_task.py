@@ -16,7 +16,6 @@ from castaway.envs.strictbot.observation import Observation
 from castaway.envs.strictbot.question import NAMES, Question
 from castaway.envs.strictbot.task import Strictbot
 from castaway.errors import CastawayError
-from castaway.tasks.checker import check_environment
 from castaway.tasks.environment import HELD_OUT_START, Prompt
 from castaway.tasks.reply import Reply, parse_reply
 from castaway.tools.view import view_of
@@ -66,10 +65,6 @@ def test_a_question_that_is_not_in_the_bank_has_a_prompt_and_no_level() -> None:
     assert "Is my cat a dog?" in LANGUAGE.prompts.messages(seen)[-1]["content"]
     with pytest.raises(CastawayError, match="level is not known"):
         LANGUAGE.question_behind(seen)
-
-
-def test_it_keeps_the_contract() -> None:
-    check_environment(TASK.make, range(2))
 
 
 def test_an_expert_is_as_strict_as_deserved_and_others_often() -> None:
