@@ -91,6 +91,10 @@ def test_nothing_is_made_up() -> None:
     assert TASK.vocabulary() == []
 
 
+def test_a_served_teacher_is_told_of_the_answers_that_are_given() -> None:
+    assert "sentences" in TASK.rubric() and "one civil sentence" in Strictbot(PARAMS).rubric()
+
+
 def pairs(first: int, episodes: int, count: int) -> list[Pair]:
     return [Pair(*row) for row in TASK.preference_pairs(prompts(first, episodes), count, Random(first))]
 
