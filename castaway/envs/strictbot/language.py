@@ -74,6 +74,8 @@ class Language:
     judge: Judge
     limits: Limits
     writing: Writing
+    rubric: str
+    """What a served teacher is told about the task; empty for the text of the file `rubric.txt`."""
     stated: str
     """Words that state a fact; an answer may hold them once. Empty: the words of the fact itself."""
     value_of: Callable[[str], str]

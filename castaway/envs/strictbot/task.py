@@ -93,6 +93,10 @@ class Strictbot(Task[StrictbotParams]):
         assert isinstance(environment, StrictbotEnvironment)
         return Commission(environment)
 
+    def rubric(self) -> str:
+        """What a tutor does and what a blunder is, in the words of the rendering."""
+        return self._language.rubric or super().rubric()
+
     def pair_groups(self, messages: Sequence[Message], chosen: str, rejected: str) -> Mapping[str, str]:
         """Kind and family of the question, and what is wrong with the rejected answer."""
         return pair_group(self._language, messages, chosen, rejected)

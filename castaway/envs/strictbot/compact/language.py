@@ -40,6 +40,7 @@ def compact() -> Language:
         judge=Judge(READER, read("judge"), facts, rounds=5),
         limits=LIMITS,
         writing=Writing(ASKED, check),
+        rubric="",
         stated="it is",
         value_of=value_of,
         pair_sorts=PAIR_SORTS,

@@ -19,11 +19,18 @@ SYSTEM = (
     "REASONING: factual error\n"
     "ACTION: That is wrong. A triangle has three sides. Please correct it."
 )
+RUBRIC = (
+    "The player is a tutor who is shown a question and a known fact. An answer is one to three short, civil sentences "
+    "that contain the fact, word for word, and is as strict as the question deserves: a firm correction where a claim "
+    "or a common belief contradicts the fact, a challenge to the reasoning where a conclusion is surer or less sure than "
+    "the fact allows or where the question holds its own answer, help where the question is good or has it right.\n\n"
+    "A blunder is: an answer of another level than the question deserves; an answer that says what is not so."
+)
 ACTS = (
-    "arguing argument ask asked asking assume assumption believe build careful change check compare conclude "
-    "conclusion consider correct examine example explain find finding fix follows help hope know look overlook "
-    "pass pause put question read reason reflect rely remember repair repeat replace see seen source spread tell "
-    "test think thinking try use weigh work"
+    "arguing argument ask asked asking assume assumption believe build careful change check clear compare "
+    "conclude conclusion consider correct examine example explain find finding fix follows help hope know look "
+    "make notice overlook pass pause put question read reason reflect rely remember repair repeat replace see "
+    "seen source spread tell test think thinking try use weigh work worked"
 )
 LIMITS = Limits(
     words=60, characters=360, ascii=False, acts=frozenset(ACTS.split(" ")), most_acts=6, around=range(4, 27), repeats=3
@@ -45,6 +52,7 @@ def english() -> Language:
         judge=Judge(READER, read("judge"), facts, rounds=1),
         limits=LIMITS,
         writing=Writing(ASKED, check),
+        rubric=RUBRIC,
         stated="",
         value_of=str,
         pair_sorts=PAIR_SORTS,

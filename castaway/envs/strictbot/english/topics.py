@@ -81,7 +81,7 @@ class Asker:
             for number in range(WORDINGS):
                 other = pick(wrong, row.subject, number)
                 false = sentence(filled(topic.fact, row, other))
-                key = f"{family} {row.subject} {number}"
+                key = f"{family} {row.subject}"
                 claimed, right = (self._claim(topic, row, value, key, number) for value in (other, row.value))
                 yield Question(claimed, fact, false, "factual error", "check", family, row.subject, number)
                 yield Question(right, fact, false, "good question", "check", family, row.subject, number)
@@ -97,14 +97,14 @@ class Asker:
         """A claim that the subject has this value."""
         key = f"{key} {value}"
         template = pick((topic.fact, *topic.claims), key, number)
-        clause = filled(template, row, value if "=" in template else spelled(value, key))
-        return framed(pick(self.frames["check"], f"{key} check", number), clause, key)
+        clause = filled(template, row, value if "=" in template else spelled(value, f"{key} {number}"))
+        return framed(pick(self.frames["check"], f"{key} check", number), clause, f"{key} {number}")
 
     def _asked(self, topic: Topic, row: Row, context: Row | None, key: str, number: int) -> str:
         """An open question, after what is known about another subject or, if it answers itself, about its own."""
         asked = filled(pick(topic.asks, key, number), row, "")
         if context is None:
-            return framed(pick(self.frames["open"], f"{key} open", number), asked, key)
+            return framed(pick(self.frames["open"], f"{key} open", number), asked, f"{key} {number}")
         key = f"{key} after {context.subject}"
         known = filled(pick((topic.fact, *topic.claims), key), context, context.value)
         frame = pick(self.frames["context"], key).replace("{k}", known).replace("{K}", sentence(known))
