@@ -22,8 +22,9 @@ SYSTEM = (
 RUBRIC = (
     "The player is a tutor who is shown a question and a known fact. An answer is one to three short, civil sentences "
     "that contain the fact, word for word, and is as strict as the question deserves: a firm correction where a claim "
-    "or a common belief contradicts the fact, a challenge to the reasoning where a conclusion is surer or less sure than "
-    "the fact allows or where the question holds its own answer, help where the question is good or has it right.\n\n"
+    "or a common belief contradicts the fact, a challenge to the reasoning where a conclusion is surer or less sure "
+    "than the fact allows or where the question holds its own answer, help where the question is good or has it "
+    "right.\n\n"
     "A blunder is: an answer of another level than the question deserves; an answer that says what is not so."
 )
 ACTS = (

@@ -19,6 +19,8 @@ NUMBERS = {
 """Numbers that are also written as words, with the word."""
 SPELLED = 3
 """In one of so many claims a number is written as a word, if it has one."""
+_ARTICLE = re.compile(r"(\ba|(?:^|(?<=[.?!] ))A) (?=[aeiou]|8|11\b|18\b)(?!one\b|uni|use|euro|ukulele)")
+_STOPS = re.compile(r"(?<=[A-Za-z])\.\.(?!\.)")
 CARELESS = 8
 """One of so many questions is typed carelessly."""
 
@@ -33,9 +35,14 @@ def small(text: str) -> str:
     return f"{text[:1].lower()}{text[1:]}"
 
 
+def mended(text: str) -> str:
+    """The text with `an` where a template has `a` before a vowel or `8`, and without a second full stop after one."""
+    return _STOPS.sub(".", _ARTICLE.sub(r"\1n ", text))
+
+
 def sentence(clause: str) -> str:
     """A clause as a sentence."""
-    return capital(clause) if clause.endswith(".") else f"{capital(clause)}."
+    return mended(f"{capital(clause)}.")
 
 
 def pick(found: Sequence[Item], key: str, number: int = 0) -> Item:
@@ -53,7 +60,7 @@ def framed(frame: str, text: str, key: str) -> str:
 
     A frame has one place: `{c}` for a clause as it is, `{C}` for one with a capital, `{q}` and `{Q}` for a question.
     """
-    asked = frame.format(c=text, C=capital(text), q=small(text), Q=capital(text))
+    asked = mended(frame.format(c=text, C=capital(text), q=small(text), Q=capital(text)))
     return careless(asked) if drawn(f"{key} typed", CARELESS) == 0 else asked
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from castaway.envs.strictbot.bank import ORDER, PAIR_IDS, VALIDATION_IDS
 from castaway.envs.strictbot.english.language import SYSTEM, english
 from castaway.envs.strictbot.english.numbers import DAYS, UNITS, numeral
+from castaway.envs.strictbot.english.phrasing import mended
 from castaway.envs.strictbot.english.rows import read
 from castaway.envs.strictbot.question import LEVELS as LEVEL_OF
 from castaway.envs.strictbot.question import Question
@@ -39,6 +40,29 @@ def test_facts_and_false_statements_are_whole_sentences() -> None:
         assert not READER.says(question.fact, question.false) and not READER.says(question.false, question.fact)
         assert "\n" not in question.asked and not set("{};|") & set(question.asked)
         assert 10 < len(question.asked) < 220
+
+
+@pytest.mark.parametrize(
+    ("text", "right"),
+    [
+        ("A orange bus is a umbrella", "An orange bus is an umbrella"),
+        (
+            "It is a 8 hour trip. A 11 year old has a 5 euro note",
+            "It is an 8 hour trip. An 11 year old has a 5 euro note",
+        ),
+        ("Vitamin A is a unit of a euro", "Vitamin A is a unit of a euro"),
+        ("At 6 p.m.. In D.C.. With 0.999... nines", "At 6 p.m. In D.C. With 0.999... nines"),
+    ],
+)
+def test_templates_are_mended(text: str, right: str) -> None:
+    assert mended(text) == right
+
+
+def test_articles_suit_the_words_after_them() -> None:
+    for question in BANK.questions:
+        for text in (question.asked.lower(), question.fact.lower(), question.false.lower()):
+            wrong = re.search(r"\ban (?![aeiou8]|hour|11|18)|\ba [aeio8]|[a-z]\.\.(?!\.)", text)
+            assert wrong is None, text
 
 
 def test_most_questions_are_typed_with_care_and_some_are_not() -> None:
