@@ -10,7 +10,8 @@ import pytest
 
 from castaway.errors import CastawayError
 from castaway.tasks.registry import read_params
-from flows.profile import PROFILES, copy_files, main, table_of, what_next
+from castaway.tools.profiles.files import FOLDER as PROFILES
+from flows.profile import copy_files, main, table_of, what_next
 from tests.castaway.figures import policy
 from tests.miniature import STAGES, copy_tree, environment, run, set_params
 
