@@ -200,7 +200,7 @@ def _fit(path: Path, profile: Any, root: Path, memory: float, seconds: float) ->
         if not smaller:
             raise CastawayError(
                 f"{largest.address} needs about {needed / GIGABYTE:.1f} GB even with small passes, more than "
-                f"{memory / GIGABYTE:.1f} GB; {largest.remedy}"
+                f"{memory / GIGABYTE:.1f} GB; set gradient_checkpointing or choose a smaller model"
             )
         for name in smaller:
             profile[name]["tokens_per_pass"] //= 2

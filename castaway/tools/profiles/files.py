@@ -60,10 +60,11 @@ def profile_path(name: str, root: Path) -> Path:
     Raises:
         CastawayError: there is no such file.
     """
-    path = Path(name) if name.endswith(".yaml") else root / FOLDER / f"{name}.yaml"
+    place = Path(name) if name.endswith(".yaml") else FOLDER / f"{name}.yaml"
+    path = place if name.endswith(".yaml") else root / place
     if not path.is_file():
         known = ", ".join(sorted(path.stem for path in (root / FOLDER).glob("*.yaml"))) or "none"
-        raise CastawayError(f"{path} does not exist; name a profile ({known}) or a complete file of parameters")
+        raise CastawayError(f"{place} does not exist; name a profile ({known}) or a complete file of parameters")
     return path
 
 

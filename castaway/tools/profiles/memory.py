@@ -40,6 +40,11 @@ class Trunk:
         """Of the model."""
         return self.bytes * self.sizes.parameters
 
+    @property
+    def loading(self) -> int:
+        """While the weights are read and an adapter is merged into them. Those of the file, in bfloat16, are mapped."""
+        return (FULL + 2) * self.sizes.parameters if self.bytes == FULL else self.weights + 2 * self.sizes.linear
+
     def folded(self, training: bool) -> int:
         """The second copy of the linear layers that adapters are folded into: only in float32."""
         return self.bytes * self.sizes.linear if self.bytes == FULL and not (training and self.checkpointing) else 0

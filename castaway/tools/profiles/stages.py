@@ -16,8 +16,8 @@ from castaway.tools.profiles.host import Speed, speed_of
 from castaway.tools.profiles.memory import FULL, TRAINED, Trunk, drawing, laid_out, learning, reading
 from castaway.tools.profiles.workload import Workload, counter, workload, workload_of
 
-LIBRARIES, TRAINERS = 0.45e9, 0.6e9
-"""Bytes of a Python process with torch, transformers and a task; and with TRL's trainers. Measured."""
+LIBRARIES, TRAINERS, DATASET = 0.45e9, 0.6e9, 0.75e9
+"""Bytes of a Python process with torch, transformers and a task; with TRL's trainers; with a data set. Measured."""
 DRIVER = 1.0e9
 """Bytes of a GPU that its driver and libraries take. Assumed."""
 ROUGH = 2.0
@@ -89,8 +89,8 @@ def _base(params: Params, name: str, sizes: Architecture, speed: Speed, root: Pa
         seconds = speed.training(6 * sizes.parameters * written * params.base.epochs, steps, sizes.layers)
         peak += LISTED * written
         return Need(f"base@{name}", LIBRARIES + peak, 0, START + seconds, f"lower episodes in bases.{name}.text")
-    # bfloat16 weights, and the file that they are read from; those of GGUF are first dequantised to float32.
-    held = (6 if isinstance(block, PackageParams) else 4) * sizes.parameters
+    # bfloat16 weights, with what saving them takes; those of GGUF are first dequantised to float32.
+    held = (6 if isinstance(block, PackageParams) else 3.5) * sizes.parameters
     return Need(f"base@{name}", LIBRARIES + held, 0, START + held / 3e7, "choose a smaller model")
 
 
@@ -113,7 +113,7 @@ class _Run:
         """In the order in which they are built."""
         params, load = self._params, self._load
         turns = params.dataset.episodes * max(load.turns, 1)
-        yield Need(f"dataset@{self._run}", LIBRARIES, 0, 10 + 2 * load.seconds * turns, "")
+        yield Need(f"dataset@{self._run}", DATASET, 0, 10 + 2 * load.seconds * turns, "")
         yield self._sft(
             "sft",
             params.sft.batch_size,
@@ -136,7 +136,7 @@ class _Run:
 
     def _need(self, stage: str, libraries: float, peak: float, seconds: float, remedy: str) -> Need:
         """A stage on the device; on a GPU the host holds the weights while they are read, and their file."""
-        loading = self._trunk.weights + 2 * self._trunk.sizes.parameters
+        loading = self._trunk.loading
         address = f"{stage}@{self._run}"
         if self._on_gpu:
             return Need(address, libraries + loading, DRIVER + peak, seconds, remedy)
@@ -215,11 +215,9 @@ class _Run:
         return self._need("evaluate", LIBRARIES, peak, START + seconds, self._advice("ppo.tokens_per_pass", 0, 0))
 
     def _merge(self) -> Need:
-        """On the host: the model and, after it, the merged one; in float32 both are compared in float64."""
-        merge, trunk = self._params.merge, self._trunk
-        after = 8 if merge.dtype == "float32" else 4
-        before = 8 if merge.dtype == "float32" else trunk.bytes + 2
-        peak = LIBRARIES + max(before, after) * trunk.sizes.parameters
+        """On the host. In float32 the models are compared in float64, which took 13 bytes for each weight."""
+        trunk, wide = self._trunk, self._params.merge.dtype == "float32"
+        peak = LIBRARIES + max(trunk.loading, 13 * trunk.sizes.parameters if wide else 0)
         return Need(f"merge@{self._run}", peak, 0, START / 2 + peak / 2e8, "set merge.dtype to bfloat16")
 
     def _drawing(self, games: int) -> float:
