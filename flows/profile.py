@@ -4,6 +4,9 @@
     python -m flows profile smollm2 evaluate@strictbot    only what these stages need
     python -m flows profile FILE                          any other complete file of parameters
 
+`castaway profile NAME` shows what a profile changes and needs. One that cannot fit into the memory of this host is
+refused before anything is built.
+
 It works in a copy of the repository in `scratch/NAME` and writes nothing elsewhere. The copy has its own DVC cache, so
 a second call builds only what is missing.
 """
@@ -14,7 +17,9 @@ import os
 import shutil
 import subprocess
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import chdir, redirect_stdout
+from multiprocessing import get_context
 from pathlib import Path
 from time import monotonic
 
@@ -25,13 +30,14 @@ from castaway.metrics.markdown import percent, table
 from castaway.metrics.policies import POLICIES
 from castaway.metrics.results import Figures, figure, from_file, intervals_apart, share
 from castaway.tasks.registry import read_params
+from castaway.tools.profiles.files import profile_path
 from castaway.tools.transcript import episode_text
 from castaway.tools.view import view_of
 from flows import closure, environment
 from flows.display import Display, new_log
 from flows.process import interruptible
 
-FOLDER, PROFILES = Path("scratch"), Path("profiles")
+FOLDER = Path("scratch")
 CODE = ("castaway", "flows", "stages")
 """Folders whose content DVC hashes: files that are no longer in the repository must not stay in the copy."""
 FINAL = list(POLICIES)[-1]
@@ -54,12 +60,13 @@ def main(root: Path, name: str, targets: Sequence[str] = ()) -> int:
         The exit status, 0.
 
     Raises:
-        CastawayError: a file is missing or invalid, or a stage failed.
+        CastawayError: a file is missing or invalid, a stage does not fit into the memory, or a stage failed.
     """
-    chosen = Path(name) if name.endswith(".yaml") else root / PROFILES / f"{name}.yaml"
+    chosen = profile_path(name, root)
     place = root / FOLDER / chosen.stem
     prepare(root, place, chosen)
     params = read_params(place / "params.yaml")
+    check_fit(params, place, targets)
     print(f"Building the runs of {shown(chosen)} in a copy of the repository, {shown(place)}\n")
     ran, seconds = build(place, params, targets)
     print(f"\nBuilt in {seconds:.0f} seconds.\n" if ran else "\nEverything is up to date, nothing was built.\n")
@@ -77,13 +84,8 @@ def prepare(root: Path, place: Path, profile: Path) -> None:
     """Create or update the copy: the files in git, the parameters, and a dvc.yaml for them.
 
     Raises:
-        CastawayError: the profile does not exist or is invalid, or the repository is no git repository.
+        CastawayError: the repository is no git repository.
     """
-    if not profile.is_file():
-        known = ", ".join(sorted(path.stem for path in (root / PROFILES).glob("*.yaml")))
-        raise CastawayError(
-            f"{shown(profile)} does not exist; name a profile ({known}) or a complete file of parameters"
-        )
     copy_files(root, place)
     shutil.copyfile(profile, place / "params.yaml")
     # Git ignores the folder of the copy. DVC would refuse to work there if it used git.
@@ -91,6 +93,28 @@ def prepare(root: Path, place: Path, profile: Path) -> None:
     log = new_log(place, "closure")
     with log.open("w", encoding="utf-8") as file, redirect_stdout(file):
         closure.main(place, write=True)
+
+
+def check_fit(params: Params, place: Path, targets: Sequence[str]) -> None:
+    """Stop before anything is built if a stage needs more memory than this host or its GPU has.
+
+    Raises:
+        CastawayError: it does; the sentence names the stage, what it needs, what there is, and what to change.
+    """
+    runs = {target.partition("@")[2] for target in targets} or set(params.tasks)
+    tasks = {run: block for run, block in params.tasks.items() if run in runs}
+    # In a process of its own: torch would stay in the memory of this one during the whole build.
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        told = pool.submit(_misfit, params.model_copy(update={"tasks": tasks}), place).result()
+    if told:
+        raise CastawayError(told)
+
+
+def _misfit(params: Params, place: Path) -> str | None:
+    from castaway.tools.profiles.host import misfit
+    from castaway.tools.profiles.stages import needs
+
+    return misfit(needs(params, place))
 
 
 def copy_files(root: Path, place: Path) -> None:

@@ -1,4 +1,4 @@
-"""The command `castaway`: check the parameters, show results and episodes, play, and serve environments.
+"""The command `castaway`: check and choose parameters, show results and episodes, play, and serve environments.
 
     castaway --help
 
@@ -16,6 +16,7 @@ import typer
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
+from castaway.cli.profile import configure, profile
 from castaway.cli.task import app as task
 from castaway.cli.teacher import app as teacher
 from castaway.errors import CastawayError
@@ -52,6 +53,8 @@ app = typer.Typer(
 )
 app.add_typer(task, name="task")
 app.add_typer(teacher, name="teacher")
+app.command()(profile)
+app.command()(configure)
 
 
 @app.callback(invoke_without_command=True)

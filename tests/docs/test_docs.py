@@ -28,6 +28,7 @@ GENERATED = {"docs/images/dag.svg", "docs/images/learning.svg", "docs/images/rep
 
 RUN = {
     "castaway params",
+    "castaway profile",
     "castaway results",
     "castaway task id 123456789",
     "python -m flows closure",
@@ -48,11 +49,14 @@ PARSED = {
     "castaway balance --scenario skiff --episodes 500": "minutes",
     "castaway chat --run strictbot": "asks a person; tests/castaway/tools/test_chat.py",
     "castaway chat --run strictbot --score": "asks a person; tests/castaway/tools/test_chat.py",
+    "castaway configure": "asks a person; tests/castaway/tools/profiles/test_files.py",
     "castaway episode data/marooned/evaluate/final/EPISODE.jsonl": "needs a build; tests/castaway/cli/test_main.py",
     "castaway openenv": "a server; tests/castaway/integrations/test_openenv.py",
     "castaway openenv --scenario skiff": "a server; tests/castaway/integrations/test_openenv.py",
     "castaway play --model data/marooned/merge": "asks a person, needs a build",
     "castaway play --sailor Bob": "asks a person; tests/castaway/tools/marooned/test_terminal.py",
+    "castaway profile qwen2.5-3b": "plays; tests/castaway/cli/test_main.py",
+    "castaway profile qwen2.5-3b --write": "changes the repository; tests/castaway/cli/test_main.py",
     "castaway replay EPISODE.jsonl": "needs a build; tests/castaway/cli/test_main.py",
     "castaway replay data/marooned/evaluate/final/EPISODE.jsonl": "needs a build; tests/castaway/cli/test_main.py",
     "castaway task check NAME": "any name",
@@ -95,6 +99,7 @@ PARSED = {
     "make test-vllm": "downloads vLLM; tests/vllm",
     "make ui": "a server",
     "python -m benchmarks.ablation 1 2 3 --task openspiel": "hours",
+    "python -m benchmarks.memory": "minutes; tests/castaway/tools/profiles/test_memory.py",
     "python -m benchmarks.players": "minutes",
     "python -m benchmarks.seeds 2 3": "hours; tests/benchmarks/test_seeds.py",
     "python -m benchmarks.tokens FOLDER": "needs a tokenizer; tests/benchmarks/test_tokens.py",
@@ -104,6 +109,7 @@ PARSED = {
     "python -m flows pipeline merge@marooned --force": "forty minutes; tests/flows/test_pipeline.py",
     "python -m flows pipeline --teacher FOLDER_OR_NAME": "a server; tests/flows/test_teacher.py",
     "python -m flows pipeline ppo@marooned": "forty minutes; tests/flows/test_pipeline.py",
+    "python -m flows profile smollm2": "hours; tests/flows/test_profile.py",
     "python -m flows setup": "a server; tests/flows/test_prefect.py",
     "python -m flows sft@marooned": "minutes; tests/flows/test_stage.py",
 }

@@ -10,7 +10,8 @@ import pytest
 
 from castaway.errors import CastawayError
 from castaway.tasks.registry import read_params
-from flows.profile import PROFILES, copy_files, main, table_of, what_next
+from castaway.tools.profiles.files import FOLDER as PROFILES
+from flows.profile import copy_files, main, table_of, what_next
 from tests.castaway.figures import policy
 from tests.miniature import STAGES, copy_tree, environment, run, set_params
 
@@ -108,8 +109,24 @@ def test_the_copy_follows_the_repository(clone: Path) -> None:
     assert (place / "stages/base.py").read_text() == "changed\n" and (place / "data/built").exists()
 
 
+def test_a_run_that_cannot_fit_is_refused_before_anything_is_built(clone: Path) -> None:
+    (clone / "huge").mkdir()
+    (clone / "huge/params.yaml").write_bytes((ROOT / PROFILES / "demo.yaml").read_bytes())
+    changes = {"ppo.tokens_per_pass": 10**9, "ppo.minibatch_turns": 10**8, "ppo.episodes_per_step": 10**8}
+    set_params(clone / "huge", {**changes, "base.hidden_size": 512})
+    command = ["python", "-m", "flows", "profile", "huge/params.yaml"]
+    done = subprocess.run(command, cwd=clone, env=environment(), capture_output=True, text=True)
+    assert done.returncode == 2 and done.stdout == ""
+    assert re.fullmatch(
+        r"error: does not fit: ppo@strictbot needs about [\d.]+ GB, this host has [\d.]+ GB; lower \S+.*\n", done.stderr
+    )
+    assert not (clone / "scratch/params/data").exists()
+
+
 def test_what_is_missing_is_told_in_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(CastawayError, match=r"no\.yaml does not exist; name a profile \(\) or a complete file"):
+    with pytest.raises(
+        CastawayError, match=r"profiles/no\.yaml does not exist; name a profile \(none\) or a complete file"
+    ):
         main(tmp_path, "no")
     (tmp_path / "params.yaml").write_text("")
     with pytest.raises(CastawayError, match=r"git cannot list the files in .*; use a git clone"):

@@ -63,6 +63,8 @@ def test_help_names_every_command() -> None:
         "balance",
         "openenv",
         "play",
+        "profile",
+        "configure",
         "rules",
     ):
         assert f"\n  {command} " in result.stdout
@@ -71,7 +73,7 @@ def test_help_names_every_command() -> None:
 
 def test_nothing_heavy_is_imported() -> None:
     heavy = "{'torch', 'transformers', 'datasets', 'dvc', 'prefect', 'mlflow', 'flows', 'stages', 'pandas'}"
-    commands = "[['params'], ['rules'], ['task', 'id', '0'], ['balance', '--episodes', '1'], ['--help']]"
+    commands = "[['params'], ['profile'], ['rules'], ['task', 'id', '0'], ['balance', '--episodes', '1'], ['--help']]"
     code = f"""
 import sys
 from castaway.cli.main import app
@@ -94,6 +96,23 @@ def test_params_are_right_or_the_key_is_named(tmp_path: Path) -> None:
     path.write_text(path.read_text("utf-8").replace("\nseed:", "\nsead:", 1), encoding="utf-8")
     assert "sead is unknown, did you mean seed?" in told(castaway("params", at=tmp_path))
     assert "does not exist" in told(castaway("params", str(tmp_path / "nowhere.yaml")))
+
+
+def test_a_profile_is_shown_and_put_in_place(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "params.yaml", tmp_path)
+    shutil.copytree(ROOT / "profiles", tmp_path / "profiles")
+    assert castaway("profile").stdout == castaway("profile", at=tmp_path).stdout
+    shown = castaway("profile", "demo", at=tmp_path).stdout
+    assert "tasks:\n  marooned: gone\n" in shown and "ppo:\n  steps: 22 -> 9\n" in shown
+    assert "| ppo@strictbot " in shown and shown.endswith("It fits into this host.\n")
+    assert "is in no git repository; commit it, or give --force" in told(
+        castaway("profile", "demo", "--write", at=tmp_path)
+    )
+    assert "dvc repro" in castaway("profile", "demo", "--write", "--force", at=tmp_path).stdout
+    assert (tmp_path / "params.yaml").read_bytes() == (ROOT / "profiles/demo.yaml").read_bytes()
+    assert castaway("profile", "demo", at=tmp_path).stdout.startswith("Changes of params.yaml (old -> new):\n\nnothing")
+    assert "name the profile" in told(castaway("profile", "--write"))
+    assert "the input ended at the question 'accelerator" in castaway("configure", at=tmp_path).stderr
 
 
 def test_results_are_printed(built: Path) -> None:

@@ -1,0 +1,1 @@
+"""Profiles, complete files of parameters: listed, compared with params.yaml, estimated, written."""

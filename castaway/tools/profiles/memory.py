@@ -1,0 +1,140 @@
+"""The peak memory of a pass through a model, in bytes, from its sizes: weights, activations, logits, cache.
+
+The formulas follow what the code of the stages keeps. `python -m benchmarks.memory` compares them with measured peaks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from castaway.models.rows import SMALL, WIDTH, WORTHWHILE
+from castaway.rl.actor_critic import CHUNK
+from castaway.tools.profiles.architecture import Architecture
+
+FULL = 4
+"""Bytes of a float32 number: adapters, their gradients and the optimiser are in float32 in any case."""
+TRAINED = 4 * FULL
+"""Bytes of a trained weight: itself, its gradient, and the two moments of Adam."""
+LEFT = 3.5
+"""Hidden states per token and block, in float32, that the allocator of a CPU's memory does not give back between the
+blocks of a checkpointed pass: a fit to three measurements, with 6 and 30 layers."""
+LOGITS = 4
+"""Copies of a chunk of logits: the logits, divided by the temperature, their logarithms, and products of these."""
+TILE_TOKENS, TILE_LOGITS, TILES = 4096, 32_768, 8
+"""Tokens and logits that TRL's head computes at a time (`trl/kernels/chunked_logprob.py`), for all tokens of a row; and
+how many copies of them its code for processors makes. With Triton, on a GPU, it makes one, of the replies' tokens."""
+
+
+@dataclass(frozen=True)
+class Trunk:
+    """A base model as the stages hold it."""
+
+    sizes: Architecture
+    bytes: int
+    """Of a weight: 4 in float32, 2 in bfloat16."""
+    checkpointing: bool
+    on_gpu: bool = False
+
+    @property
+    def weights(self) -> int:
+        """Of the model."""
+        return self.bytes * self.sizes.parameters
+
+    @property
+    def loading(self) -> int:
+        """While the weights are read and an adapter is merged into them. Those of the file, in bfloat16, are mapped."""
+        return (FULL + 2) * self.sizes.parameters if self.bytes == FULL else self.weights + 2 * self.sizes.linear
+
+    def folded(self, training: bool) -> int:
+        """The second copy of the linear layers that adapters are folded into: only in float32."""
+        return self.bytes * self.sizes.linear if self.bytes == FULL and not (training and self.checkpointing) else 0
+
+    def trained(self, rank: int) -> int:
+        """An adapter in training."""
+        return TRAINED * self.sizes.adapter(rank)
+
+    def activations(self, tokens: int) -> int:
+        """What the forward pass keeps for the backward pass.
+
+        Of a block: the inputs of its norms, products and attention. Adapters that are not folded keep their inputs in
+        float32; norms compute in float32. With checkpointing only one block is kept whole, and of the others the input.
+        """
+        one = self.sizes
+        block = self.bytes * (8 * one.hidden + 2 * one.keys + 4 * one.intermediate)
+        if self.bytes < FULL:
+            block += FULL * (2 * one.hidden + 5 * one.hidden + one.queries + one.intermediate)
+        if not self.checkpointing:
+            return tokens * one.layers * block
+        left = 0 if self.on_gpu else round(FULL * LEFT * one.hidden)
+        return tokens * (one.layers * (self.bytes * one.hidden + left) + 2 * block)
+
+    def transient(self, tokens: int) -> int:
+        """What a block takes while it is computed, if nothing is kept."""
+        return tokens * self.bytes * (4 * self.sizes.hidden + 3 * self.sizes.intermediate)
+
+    def cache(self, tokens: int) -> int:
+        """Keys and values of so many tokens; they are copied when a token is added."""
+        return 2 * tokens * self.bytes * 2 * self.sizes.keys * self.sizes.layers
+
+    def chunk(self, places: int) -> int:
+        """Logits in float32, of which at most `CHUNK` are in memory."""
+        return LOGITS * FULL * min(places * self.sizes.vocabulary, max(CHUNK, self.sizes.vocabulary))
+
+    def trl_head(self, tokens: int, places: int) -> int:
+        """Logits of TRL's SFT trainer, for `tokens` of which `places` have a label."""
+        width = min(TILE_LOGITS, self.sizes.vocabulary)
+        if self.on_gpu:
+            return self.bytes * min(places, TILE_TOKENS) * width
+        return TILES * FULL * min(tokens, TILE_TOKENS) * width
+
+
+def laid_out(rows: int, shared: int, longest: int, hidden: int) -> int:
+    """Tokens of a pass over rows that begin alike: padded, or as trees where that is worthwhile.
+
+    As `castaway.models.rows` does it.
+
+    Args:
+        rows: their number.
+        shared: tokens that all begin with.
+        longest: tokens of the longest row.
+        hidden: the model's hidden size, which decides how large a tree is.
+    """
+    padded = rows * longest
+    own = max(1, longest - shared)
+    if hidden < SMALL:
+        return padded
+    most = max(1, (WIDTH * hidden - shared) // own)
+    trees = -(-rows // most)
+    merged = trees * (shared + min(rows, most) * own)
+    return merged if merged <= WORTHWHILE * padded else padded
+
+
+def learning(trunk: Trunk, tokens: int, rank: int, head: int) -> int:
+    """A forward and backward pass with an adapter that is trained.
+
+    Args:
+        trunk: the model.
+        tokens: of the pass.
+        rank: of the adapter.
+        head: bytes of what follows the trunk: logits, or a value head.
+    """
+    kept = trunk.activations(tokens) + trunk.transient(tokens)
+    return trunk.weights + trunk.folded(training=True) + trunk.trained(rank) + kept + head
+
+
+def reading(trunk: Trunk, tokens: int, places: int) -> int:
+    """A forward pass without gradients."""
+    return trunk.weights + trunk.folded(training=False) + trunk.transient(tokens) + trunk.chunk(places)
+
+
+def drawing(trunk: Trunk, rows: int, tokens: int, read: int) -> int:
+    """Sampling, with keys and values kept.
+
+    Args:
+        trunk: the model.
+        rows: side by side.
+        tokens: of prompts and replies together.
+        read: tokens of the prompts that are read at once.
+    """
+    logits = rows * trunk.sizes.vocabulary * (3 * FULL + 8)
+    return trunk.weights + trunk.folded(training=False) + trunk.cache(tokens) + trunk.transient(read) + logits
