@@ -173,7 +173,7 @@ def converse(chat: Chat, scorer: Scorer | None, remark: Remark | None) -> None:
             print(f"\n  [{', '.join(notes)}]" if notes else "", end="")
         print(flush=True)
     if chat.cut:
-        print(f"{chat.cut} answers were cut because they repeated themselves", file=sys.stderr)
+        print(f"answers cut because they repeated themselves: {chat.cut}", file=sys.stderr)
 
 
 def _lines() -> Iterator[str]:
