@@ -78,7 +78,7 @@ def _base(params: Params, name: str, sizes: Architecture, speed: Speed, root: Pa
     if isinstance(block, BaseTextParams):
         tokens = params.base.batch_size * WIDTH
         trunk = Trunk(sizes, FULL, checkpointing=False)
-        peak = TRAINED * sizes.parameters + trunk.activations(tokens) + trunk.chunk(tokens)
+        peak: float = TRAINED * sizes.parameters + trunk.activations(tokens) + trunk.chunk(tokens)
         written = steps = 0.0
         for task, text in block.text.items():
             made = load_task(task, text.game)
