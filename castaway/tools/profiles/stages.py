@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from castaway.config.bases import BaseTextParams, PackageParams
@@ -16,8 +16,10 @@ from castaway.tools.profiles.host import Speed, speed_of
 from castaway.tools.profiles.memory import FULL, TRAINED, Trunk, drawing, laid_out, learning, reading
 from castaway.tools.profiles.workload import Workload, counter, workload, workload_of
 
-LIBRARIES, TRAINERS, DATASET = 0.45e9, 0.6e9, 0.75e9
+LIBRARIES, TRAINERS, DATASET = 0.45e9, 0.6e9, 0.55e9
 """Bytes of a Python process with torch, transformers and a task; with TRL's trainers; with a data set. Measured."""
+STAGE, ROLLOUT = 0.16e9, 0.3e9
+"""Bytes that a stage has besides, for tracking and its task's data; and PPO for its episodes. Measured in the demo."""
 DRIVER = 1.0e9
 """Bytes of a GPU that its driver and libraries take. Assumed."""
 ROUGH = 2.0
@@ -70,7 +72,7 @@ def needs(params: Params, root: Path, loads: Mapping[str, Workload] | None = Non
         if one := known.get(block.base):
             load = loads[run] if loads else workload_of(params, run, root)
             found += _Run(params.for_run(run), run, one, load, speed).needs()
-    return found
+    return [replace(need, host=need.host + STAGE) for need in found]
 
 
 def _base(params: Params, name: str, sizes: Architecture, speed: Speed, root: Path) -> Need:
@@ -198,7 +200,11 @@ class _Run:
         passes = params.epochs * turns / minibatch
         seconds += self._speed.training(self._learning(params.epochs * turns, 1.0), passes, trunk.sizes.layers)
         return self._need(
-            "ppo", LIBRARIES, peak, START + params.steps * seconds, self._advice("ppo.tokens_per_pass", tokens, head)
+            "ppo",
+            LIBRARIES + ROLLOUT,
+            peak,
+            START + params.steps * seconds,
+            self._advice("ppo.tokens_per_pass", tokens, head),
         )
 
     def _evaluate(self) -> Need:
