@@ -52,31 +52,9 @@ def run(context: Context) -> dict[str, Any]:
             "dataset.episodes, from which they are made"
         )
 
-    # Training: the SFT policy without its LM head, with a new scalar head. An adapter is trained, and the head in full.
+    # The SFT policy without its LM head, with a new scalar head. An adapter is trained, and the head in full.
     causal = load_model(base, [sft], context.dtype)
-    rows = [_row(tokenizer, pair) for pair in pairs]
-    most = max(len(row[name]) for row in rows for name in row)
-    settings = trainer_settings(
-        context.scratch,
-        seed=context.params.seed,
-        device=context.params.device,
-        epochs=params.epochs,
-        batch_size=params.batch_size,
-        learning_rate=params.learning_rate,
-        # A row of the trainer is a pair of answers.
-        rows_per_pass=rows_per_pass(params.batch_size, 2 * most, params.tokens_per_pass),
-        gradient_checkpointing=context.gradient_checkpointing,
-    )
-    lora = lora_config(params.lora, task_type="SEQ_CLS")
-    lora.modules_to_save = ["score"]
-    trainer = FoldedRewardTrainer(
-        model=sequence_classifier(causal),
-        args=RewardConfig(**settings, max_length=None, center_rewards_coefficient=0.01),
-        train_dataset=Dataset.from_list(rows),
-        processing_class=tokenizer.tokenizer,
-        peft_config=lora,
-        callbacks=[CurveCallback(context.log, {"loss": "loss", "accuracy": "accuracy", "margin": "margin"})],
-    )
+    trainer = _trainer(context, causal, tokenizer, pairs)
     result = trainer.train()
     save_adapter(trainer.model, context.output)
 
@@ -99,6 +77,34 @@ def run(context: Context) -> dict[str, Any]:
         **calibration(margins),
         **_own_figures(task_of(context.params, context.run), held_out, scores, margins),
     }
+
+
+def _trainer(context: Context, causal: Any, tokenizer: ChatTokenizer, pairs: Sequence[Pair]) -> FoldedRewardTrainer:
+    """The trainer of the reward model on a causal language model's decoder."""
+    params = context.params.reward_model
+    rows = [_row(tokenizer, pair) for pair in pairs]
+    most = max(len(row[name]) for row in rows for name in row)
+    settings = trainer_settings(
+        context.scratch,
+        seed=context.params.seed,
+        device=context.params.device,
+        epochs=params.epochs,
+        batch_size=params.batch_size,
+        learning_rate=params.learning_rate,
+        # A row of the trainer is a pair of answers.
+        rows_per_pass=rows_per_pass(params.batch_size, 2 * most, params.tokens_per_pass),
+        gradient_checkpointing=context.gradient_checkpointing,
+    )
+    lora = lora_config(params.lora, task_type="SEQ_CLS")
+    lora.modules_to_save = ["score"]
+    return FoldedRewardTrainer(
+        model=sequence_classifier(causal),
+        args=RewardConfig(**settings, max_length=None, center_rewards_coefficient=0.01),
+        train_dataset=Dataset.from_list(rows),
+        processing_class=tokenizer.tokenizer,
+        peft_config=lora,
+        callbacks=[CurveCallback(context.log, {"loss": "loss", "accuracy": "accuracy", "margin": "margin"})],
+    )
 
 
 def _own_figures(

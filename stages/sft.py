@@ -9,22 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from datasets import Dataset
-from trl import SFTConfig
-
 from castaway.datasets.scripted import read_demonstrations
 from castaway.models.policy import load_model, lora_config, save_adapter
 from castaway.models.tokens import ChatTokenizer
-from castaway.models.trainers import FoldedSFTTrainer
-from castaway.models.training import (
-    CurveCallback,
-    ReplyCollator,
-    labelled,
-    longest,
-    rows_per_pass,
-    seed_everything,
-    trainer_settings,
-)
+from castaway.models.trainers import reply_trainer
+from castaway.models.training import labelled, seed_everything
 from stages.context import Context
 
 
@@ -37,24 +26,17 @@ def run(context: Context) -> dict[str, Any]:
     demonstrations = read_demonstrations(context.folder("dataset") / "demonstrations.jsonl")
     rows = [labelled(tokenizer.prompt(row.messages), tokenizer.reply(row.reply)) for row in demonstrations]
     model = load_model(base, dtype=context.dtype)
-    settings = trainer_settings(
-        context.scratch,
+    trainer = reply_trainer(
+        model,
+        tokenizer,
+        rows,
+        params,
+        scratch=context.scratch,
         seed=context.params.seed,
         device=context.params.device,
-        epochs=params.epochs,
-        batch_size=params.batch_size,
-        learning_rate=params.learning_rate,
-        rows_per_pass=rows_per_pass(params.batch_size, longest(rows), params.tokens_per_pass),
         gradient_checkpointing=context.gradient_checkpointing,
-    )
-    trainer = FoldedSFTTrainer(
-        model=model,
-        args=SFTConfig(**settings, max_length=None, packing=False),
-        train_dataset=Dataset.from_list(rows),
-        data_collator=ReplyCollator(model, tokenizer.pad),
-        processing_class=tokenizer.tokenizer,
-        peft_config=lora_config(params.lora),
-        callbacks=[CurveCallback(context.log, {"loss": "loss", "mean_token_accuracy": "token_accuracy"})],
+        log=context.log,
+        adapter=lora_config(params.lora),
     )
     result = trainer.train()
     save_adapter(trainer.model, context.output)

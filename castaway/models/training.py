@@ -91,6 +91,8 @@ def rows_per_pass(batch_size: int, longest: int, tokens_per_pass: int) -> int:
     )
 
 
+Log = Callable[[int, Mapping[str, float]], None]
+"""`log(step, values)`: adds one point to each of the stage's curves."""
 LabelledRow = dict[str, list[int]]
 """`input_ids` and `labels` of equal length; a label is -100 where a token is read but not learned."""
 
@@ -150,7 +152,7 @@ class ReplyCollator:
 class CurveCallback(TrainerCallback):
     """Passes the metrics of a Hugging Face trainer to the stage's log."""
 
-    def __init__(self, log: Callable[[int, Mapping[str, float]], None], names: Mapping[str, str]) -> None:
+    def __init__(self, log: Log, names: Mapping[str, str]) -> None:
         """Make the callback.
 
         Args:
