@@ -6,7 +6,6 @@ python -m benchmarks.memory          a few minutes on two idle cores; needs 6 GB
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -18,6 +17,7 @@ from typing import Any, Literal
 from castaway.metrics.markdown import table
 from castaway.tools.profiles.architecture import KNOWN, Architecture
 from castaway.tools.profiles.memory import FULL, TRAINED, Trunk, drawing, laid_out, learning, reading
+from flows.records import peak_memory
 
 RANK = 16
 
@@ -132,8 +132,7 @@ def run(case: Case) -> None:
         _sft(case, model, rows)
     else:
         _act(case, model, rows)
-    # The system counts in units of 1,024 bytes.
-    print(1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    print(2**30 * peak_memory())
 
 
 Rows = list[tuple[list[int], list[int]]]

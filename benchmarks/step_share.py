@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import perf_counter
@@ -23,6 +22,7 @@ from castaway.rl.tasks import TaskSource
 from castaway.tasks.registry import task_of
 from castaway.teacher.base import Teacher
 from castaway.teacher.rules import RulesTeacher
+from flows.records import peak_memory
 
 PARTS = ("token sampling", "forward passes", "backward passes", "optimiser", "everything else")
 
@@ -41,12 +41,11 @@ def share_table(params: Params, turns: int, rounds: int) -> str:
     spent["everything else"] = whole - sum(spent.values())
     rows = [[part, f"{seconds / rounds:.2f}", f"{100 * seconds / whole:.1f} %"] for part, seconds in spent.items()]
     rows.append(["the step", f"{whole / rounds:.2f}", "100.0 %"])
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     scenario = task_of(params, "marooned").game.scenario
     head = (
         f"{scenario}, {tokens // rounds} turns a step in {params.ppo.episodes_per_step} episodes, "
         f"{params.ppo.epochs} epochs, the tiny model and a reward model of its size; means of {rounds} steps. "
-        f"Peak memory of the process: {peak:.2f} GiB."
+        f"Peak memory of the process: {peak_memory():.2f} GiB."
     )
     return f"{head}\n\n{table(['part', 'seconds', 'share'], rows)}"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import resource
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,16 @@ def record_of(root: Path, out: str) -> dict[str, Any]:
     """The record of the run that made the output `data/RUN/STAGE`; empty if there is none."""
     path = root / out
     return read_json(path.parent / "runs" / f"{path.name}.json")
+
+
+def peak_memory() -> float:
+    """The most memory that this process has held, in GiB."""
+    try:
+        status = Path("/proc/self/status").read_text("ascii")
+    except OSError:  # not Linux: macOS counts in bytes
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**30
+    # Not `ru_maxrss`: that is inherited from the process that started this one, and may be larger.
+    return int(status.partition("VmHWM:")[2].split()[0]) / 2**20
 
 
 def read_json(path: Path) -> dict[str, Any]:

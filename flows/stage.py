@@ -116,6 +116,7 @@ def execute(stage: declared.Declared, params: Params, device: hardware.Device) -
         "revision": revision(stage.root),
         "began": began.isoformat(timespec="seconds"),
         "seconds": round(time.monotonic() - clock, 1),
+        "peak_memory_gib": round(records.peak_memory(), 2),
         "device": str(device),
         **code_facts(stage.run, params),
     }

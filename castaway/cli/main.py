@@ -23,6 +23,9 @@ from castaway.errors import CastawayError
 
 # Most modules are imported inside the commands, so that `castaway --help` answers at once.
 
+CHAT_TEMPERATURE, CHAT_TOKENS = 0.7, 64
+"""Of a chat, if nothing else is asked for: the temperature, and the maximum length of a reply in tokens."""
+
 
 class OneLineErrors(TyperGroup):
     """Prints any error in one line, with exit status 2."""
@@ -81,6 +84,7 @@ def results(
     root: Annotated[Path, typer.Option(help="The repository.")] = Path(),
     write: Annotated[Path | None, typer.Option(help="Write them between the markers in this file instead.")] = None,
     headline: Annotated[bool, typer.Option("--headline", help="One table with three rows per run.")] = False,
+    markers: Annotated[str, typer.Option(help="Name of the markers in the file.")] = "results",
 ) -> None:
     """Print the results of every run that has been built, as Markdown tables."""
     from castaway.metrics.headline import headline_table
@@ -97,7 +101,7 @@ def results(
         return
     seats = {run: task_class(params.tasks[run].task).evaluation_seats[0] for run in built}
     reports = [f"### {run}\n\n{run_report(folder, seats[run])}" for run, folder in built.items()]
-    show("\n\n".join(reports), "results", write)
+    show("\n\n".join(reports), markers, write)
 
 
 @app.command()
@@ -105,8 +109,10 @@ def chat(
     model: Annotated[Path | None, typer.Argument(help="Folder of the model; default: data/RUN/merge.")] = None,
     run: Annotated[str, typer.Option(help="Use the prompts of this run's task; a known fact may follow a |.")] = "",
     score: Annotated[bool, typer.Option("--score", help="Show the reward model's score, and the level.")] = False,
-    temperature: Annotated[float, typer.Option(min=0.0, help="0 always takes the most likely token.")] = 0.7,
-    max_new_tokens: Annotated[int, typer.Option(min=1, help="Maximum length of a reply, in tokens.")] = 64,
+    temperature: Annotated[
+        float, typer.Option(min=0.0, help="0: always the most likely token.")
+    ] = CHAT_TEMPERATURE,
+    max_new_tokens: Annotated[int, typer.Option(min=1, help="Maximum length of a reply, in tokens.")] = CHAT_TOKENS,
     seed: Annotated[int, typer.Option(help="Random seed for sampling.")] = 1,
     root: Annotated[Path, typer.Option(help="The repository with the run's models.")] = Path(),
 ) -> None:

@@ -48,6 +48,7 @@ def run_report(folder: Path, seat: str = "") -> str:
         parts.append(f"The same with other seeds:\n\n{table(seed_header(seat), rows)}")
     if (folder / "ablation.json").is_file():
         parts.append(from_file(folder / "ablation.json", lambda found: ablation_table(found, seat)))
+    parts += times_table(folder.parent / "runs")
     return "\n\n".join(parts)
 
 
@@ -66,6 +67,26 @@ def ablation_table(found: Figures, seat: str = "") -> str:
     revisions = sorted({str(one["revision"]) for runs in found.values() for one in runs.values() if "revision" in one})
     at = f", at commit {', '.join(revisions)}" if revisions else ""
     return f"PPO without one of its parts, {episodes} held-out episodes each{at}:\n\n{table(header, rows)}"
+
+
+def times_table(records: Path) -> list[str]:
+    """What each stage of a run took, in the order in which they ran; an empty list if there are no run records.
+
+    Args:
+        records: `data/RUN/runs`, with a run record for each stage.
+    """
+    found = [from_file(path, lambda record: record) for path in sorted(records.glob("*.json"))]
+    rows = [
+        [
+            figure(record, "stage").partition("@")[0],
+            f"{figure(record, 'seconds') / 60:.1f}",
+            f"{record['peak_memory_gib']:.1f}" if "peak_memory_gib" in record else "-",
+            figure(record, "device"),
+            figure(record, "revision")[:7],
+        ]
+        for record in sorted(found, key=lambda record: str(figure(record, "began")))
+    ]
+    return [table(["stage", "minutes", "peak memory, GiB", "device", "commit"], rows)] if rows else []
 
 
 def results_table(evaluate: Figures, seat: str = "") -> str:
