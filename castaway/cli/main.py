@@ -109,9 +109,7 @@ def chat(
     model: Annotated[Path | None, typer.Argument(help="Folder of the model; default: data/RUN/merge.")] = None,
     run: Annotated[str, typer.Option(help="Use the prompts of this run's task; a known fact may follow a |.")] = "",
     score: Annotated[bool, typer.Option("--score", help="Show the reward model's score, and the level.")] = False,
-    temperature: Annotated[
-        float, typer.Option(min=0.0, help="0: always the most likely token.")
-    ] = CHAT_TEMPERATURE,
+    temperature: Annotated[float, typer.Option(min=0.0, help="0: always the most likely token.")] = CHAT_TEMPERATURE,
     max_new_tokens: Annotated[int, typer.Option(min=1, help="Maximum length of a reply, in tokens.")] = CHAT_TOKENS,
     seed: Annotated[int, typer.Option(help="Random seed for sampling.")] = 1,
     root: Annotated[Path, typer.Option(help="The repository with the run's models.")] = Path(),
