@@ -100,10 +100,10 @@ def answered(root: Path, *lines: str) -> tuple[str, list[str]]:
 
 
 def test_a_profile_is_made_from_answers(clone: Path) -> None:
-    told, asked = answered(clone, "cpu", "smollm2", "strictbot, marooned", "http://127.0.0.1:9/v1", "4.5", "2", "mine")
+    told, asked = answered(clone, "cpu", "smollm2", "strictbot, openspiel", "http://127.0.0.1:9/v1", "3", "2", "mine")
     assert [question.split()[0] for question in asked][:3] == ["accelerator", "model", "tasks,"] and len(asked) == 7
     params = read_params(clone / FOLDER / "mine.yaml")
-    assert set(params.tasks) == {"strictbot", "marooned"} and set(params.bases) == {"smollm2"}
+    assert set(params.tasks) == {"strictbot", "openspiel"} and set(params.bases) == {"smollm2"}
     assert {one.base for one in params.tasks.values()} == {"smollm2"}
     assert (params.teacher.kind, params.teacher.url, params.device) == ("openai", "http://127.0.0.1:9/v1", "cpu")
     template = read_params(clone / FOLDER / "smollm2.yaml")
