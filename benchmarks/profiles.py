@@ -1,0 +1,50 @@
+"""Keeps the figures of a profile's run, and writes its tables.
+
+    python -m flows profile smollm2        build it, in scratch/smollm2
+    python -m benchmarks.profiles smollm2  copy the parameters, metrics and run records from there to
+                                           benchmarks/profiles/smollm2, and write docs/results.md between its markers
+
+Models, data sets and episodes stay in scratch/smollm2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from pathlib import Path
+
+from castaway.cli.main import results
+from castaway.errors import CastawayError
+
+ROOT = Path(__file__).parents[1]
+KEPT = ("params.yaml", "data/*/metrics/*.json", "data/*/runs/*.json")
+"""What is copied, as patterns below the folder of the build."""
+
+
+def main() -> None:
+    top = argparse.ArgumentParser("python -m benchmarks.profiles", description="Keep the figures of a profile's run.")
+    top.add_argument("name", help="of the profile")
+    name = top.parse_args().name
+    kept = keep(ROOT / "scratch" / name, ROOT / "benchmarks" / "profiles" / name)
+    results(root=kept, write=ROOT / "docs" / "results.md", markers=name)
+
+
+def keep(built: Path, kept: Path) -> Path:
+    """Copy the files of `KEPT` from `built` to `kept`, which is emptied before; returns `kept`.
+
+    Raises:
+        CastawayError: nothing has been evaluated there.
+    """
+    if not any(built.glob("data/*/metrics/evaluate.json")):
+        raise CastawayError(f"{built} has no evaluation; build it with `python -m flows profile {built.name}`")
+    shutil.rmtree(kept, ignore_errors=True)
+    for pattern in KEPT:
+        for path in sorted(built.glob(pattern)):
+            place = kept / path.relative_to(built)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, place)
+    return kept
+
+
+if __name__ == "__main__":
+    main()
