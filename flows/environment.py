@@ -12,7 +12,7 @@ from time import monotonic, sleep
 
 import psutil
 
-from castaway.config.bases import HubParams
+from castaway.config.bases import Base, HubParams
 from castaway.config.params import Params
 from castaway.errors import CastawayError
 
@@ -27,16 +27,15 @@ SILENT = {
 }
 """Variables that switch off the telemetry of the tools."""
 
-STEADY = {
-    "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
-    "TOKENIZERS_PARALLELISM": "false",
-    # Without these, each library uses the widest instructions of the processor, and results differ in rounding.
+STEADY = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8", "TOKENIZERS_PARALLELISM": "false"}
+"""Variables for reproducible results; a value that the user has set takes precedence."""
+AVX2 = {
     "ATEN_CPU_CAPABILITY": "avx2",
     "MKL_ENABLE_INSTRUCTIONS": "AVX2",
     "ONEDNN_MAX_CPU_ISA": "AVX2",
     "OPENBLAS_CORETYPE": "Haswell",
 }
-"""Variables for reproducible results; a value that the user has set takes precedence."""
+"""Without these, each library uses the widest instructions of the processor, and results differ in rounding."""
 
 ASLEEP = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0"}
 AWAKE = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "100000"}
@@ -77,11 +76,17 @@ def silence(root: Path) -> None:
     os.environ.setdefault("MLFLOW_TRACKING_URI", f"sqlite:///{main_root(root) / 'mlflow.db'}")
 
 
-def settle(params: Params) -> None:
-    """Set the variables for reproducible results; offline too, unless a base model comes from the Hugging Face Hub."""
+def settle(params: Params, base: Base | None = None) -> None:
+    """Set the variables for reproducible results; offline too, unless a base model comes from the Hugging Face Hub.
+
+    Args:
+        params: of the repository.
+        base: the base model that the stage computes with.
+    """
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = str(params.threads)
-    for name, value in {**STEADY, **waiting(params)}.items():
+    limits = {} if base and base.instructions == "all" else AVX2
+    for name, value in {**STEADY, **limits, **waiting(params)}.items():
         os.environ.setdefault(name, value)
     if not any(isinstance(base, HubParams) for base in params.bases.values()):
         os.environ["HF_HUB_OFFLINE"] = "1"

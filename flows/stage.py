@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from castaway.config.bases import Base
 from castaway.config.params import Params
 from castaway.errors import CastawayError
 from castaway.rl.advantages import estimator_named
@@ -47,7 +48,7 @@ def main(address: str) -> None:
         estimator_named(params.for_run(run).ppo.advantages)
     os.chdir(root)
     environment.silence(root)
-    environment.settle(params)
+    environment.settle(params, base_of(params, address))
     stage = declared.load(root, address)
     device = hardware.require(stage.device, address)
     # SIGTERM would end the process at once; as an exception, it lets the MLflow run be closed as KILLED.
@@ -133,6 +134,14 @@ def code_facts(run: str, params: Params) -> dict[str, str]:
         return {}
     code = task_code(params.tasks[run].task)
     return {"task": code.task, "task_package": f"{code.distribution} {code.version}"}
+
+
+def base_of(params: Params, address: str) -> Base | None:
+    """The base model of a stage; None if params.yaml has no such run or base model."""
+    name, _, run = address.partition("@")
+    if name != "base":
+        run = params.tasks[run].base if run in params.tasks else ""
+    return params.bases.get(run)
 
 
 def stage_body(root: Path, name: str) -> Callable[[Context], dict[str, Any]]:

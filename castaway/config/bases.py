@@ -18,6 +18,7 @@ Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 Dtype = Literal["float32", "bfloat16"]
+Instructions = Literal["avx2", "all"]
 
 
 class TextParams(Section):
@@ -43,6 +44,7 @@ class BaseTextParams(Section):
 
     dtype: ClassVar[Dtype] = "float32"
     gradient_checkpointing: ClassVar[bool] = False
+    instructions: ClassVar[Instructions] = "avx2"
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -63,6 +65,10 @@ class GivenBase(Section):
     gradient_checkpointing: bool = False
     """Whether training computes hidden states again in the backward pass instead of keeping them: a third more time, a
     fraction of the memory."""
+    instructions: Instructions = "avx2"
+    """What the processor computes with. `avx2`: with instructions that all processors of the last ten years have, for
+    the same bytes on each of one maker. `all`: with everything that it has, such as AVX-512: up to twice as fast in
+    float32, the same bytes only on the same kind of processor."""
 
     @property
     def tasks(self) -> tuple[str, ...]:
