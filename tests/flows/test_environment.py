@@ -1,5 +1,6 @@
 """How a stage's threads wait: by what the machine's cores are doing when it starts."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,9 +11,11 @@ import pytest
 from castaway.config.params import Params
 from castaway.tasks.registry import read_params
 from flows import environment
-from flows.environment import ASLEEP, AWAKE, idle_cores, waiting
+from flows.environment import ASLEEP, AVX2, AWAKE, STEADY, idle_cores, settle, waiting
+from flows.stage import base_of
 
-SHIPPED = read_params(Path(__file__).parents[2] / "params.yaml")
+ROOT = Path(__file__).parents[2]
+SHIPPED = read_params(ROOT / "params.yaml")
 
 
 def running(threads: int, processes: int = 1) -> Params:
@@ -58,3 +61,32 @@ def test_a_machine_that_computes_has_no_idle_core() -> None:
         for one in burning:
             one.kill()
             one.wait()
+
+
+def set_by(monkeypatch: pytest.MonkeyPatch, params: Params, address: str) -> dict[str, str]:
+    """The variables that are set for a stage, where the user has set none."""
+    monkeypatch.setattr(os, "environ", {})
+    settle(params, base_of(params, address))
+    return dict(os.environ)
+
+
+@pytest.mark.parametrize("address", ["base@games", "ppo@marooned", "ppo@nowhere", "lone"])
+def test_tiny_models_are_computed_alike_on_all_processors(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    found = set_by(monkeypatch, SHIPPED, address)
+    assert {**STEADY, **AVX2}.items() <= found.items()
+
+
+@pytest.mark.parametrize("address", ["base@smollm2", "ppo@strictbot"])
+def test_a_given_model_may_be_computed_with_all_instructions(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    params = read_params(ROOT / "profiles" / "smollm2.yaml")
+    base = params.bases["smollm2"]
+    everywhere = params.model_copy(update={"bases": {"smollm2": base.model_copy(update={"instructions": "avx2"})}})
+    assert AVX2.items() <= set_by(monkeypatch, everywhere, address).items()
+    found = set_by(monkeypatch, params, address)
+    assert STEADY.items() <= found.items() and not AVX2.keys() & found.keys()
+
+
+def test_what_the_user_has_set_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "environ", {"ONEDNN_MAX_CPU_ISA": "SSE41"})
+    settle(SHIPPED)
+    assert os.environ["ONEDNN_MAX_CPU_ISA"] == "SSE41" and os.environ["ATEN_CPU_CAPABILITY"] == "avx2"
