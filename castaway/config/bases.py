@@ -67,8 +67,8 @@ class GivenBase(Section):
     fraction of the memory."""
     instructions: Instructions = "avx2"
     """What the processor computes with. `avx2`: with instructions that all processors of the last ten years have, for
-    the same bytes on each of one maker. `all`: with everything that it has, such as AVX-512: up to twice as fast in
-    float32, the same bytes only on the same kind of processor."""
+    the same bytes on each of one maker. `all`: with everything that it has, such as AVX-512: matrix products are
+    twice as fast, the same bytes only on the same kind of processor."""
 
     @property
     def tasks(self) -> tuple[str, ...]:
