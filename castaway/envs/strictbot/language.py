@@ -76,6 +76,8 @@ class Language:
     writing: Writing
     rubric: str
     """What a served teacher is told about the task; empty for the text of the file `rubric.txt`."""
+    reasoning: Callable[[Question, Kind], str]
+    """What a tutor thinks who looks at the question and takes it to be of a kind."""
     stated: str
     """Words that state a fact; an answer may hold them once. Empty: the words of the fact itself."""
     value_of: Callable[[str], str]

@@ -11,7 +11,8 @@ There are five sorts; the first four are balanced, so that no answer is better w
   is false for the other;
 - abuse: a right answer over the same one with an insult as its ending. This sort cannot be balanced, so it is rare.
 
-Both answers of a pair have the same reasoning, a random kind or none, so that it does not influence the choice.
+Both answers of a pair have the same reasoning, which ends in a random kind or is none, so that it does not influence
+the choice.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def preference_pairs(language: Language, prompts: Sequence[Prompt], count: int, 
     while True:
         sort = language.pair_sorts[number % len(language.pair_sorts)]
         number += 1
-        reasoning = random.choice([NO_REASONING, *sorted(LEVELS)])
+        kind = random.choice([NO_REASONING, *sorted(LEVELS)])
         if sort == "value" and not relations:
             continue
         if sort == "value":
@@ -53,10 +54,14 @@ def preference_pairs(language: Language, prompts: Sequence[Prompt], count: int, 
             group = list(_group(language, sort, asked, random))
         if len(rows) + len(group) > count:
             return rows
-        rows += [
-            (prompt.messages, str(Reply(reasoning, better)), str(Reply(reasoning, worse)))
-            for prompt, better, worse in group
-        ]
+        rows += [_row(language, prompt, kind, better, worse) for prompt, better, worse in group]
+
+
+def _row(language: Language, prompt: Prompt, kind: str, better: str, worse: str) -> Row:
+    """A pair whose replies both take the question to be of this kind, which may be `NO_REASONING`."""
+    found = next((known for known in LEVELS if known == kind), None)
+    reasoning = language.reasoning(language.question_behind(prompt.observation), found) if found else kind
+    return prompt.messages, str(Reply(reasoning, better)), str(Reply(reasoning, worse))
 
 
 Group = Iterator[tuple[Prompt, str, str]]

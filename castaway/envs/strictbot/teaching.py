@@ -50,8 +50,9 @@ class StrictbotRules:
         return self._language.answers.proper(question.level, question.fact, question.form)
 
     def reason(self, observation: Observation, action: str) -> str:
-        """The kind of the question."""
-        return self._language.question_behind(observation).kind
+        """What a tutor thinks who looks at the question: it ends in the kind."""
+        question = self._language.question_behind(observation)
+        return self._language.reasoning(question, question.kind)
 
     def blunder(self, observation: Observation, action: str) -> str:
         """Why an answer is a mistake: it is false, or not of the level that the question deserves."""

@@ -41,6 +41,7 @@ def compact() -> Language:
         limits=LIMITS,
         writing=Writing(ASKED, check),
         rubric="",
+        reasoning=lambda _, kind: kind,
         stated="it is",
         value_of=value_of,
         pair_sorts=PAIR_SORTS,

@@ -8,6 +8,7 @@ from castaway.envs.strictbot.answers import Answers
 from castaway.envs.strictbot.english.exercises import ASKED, check
 from castaway.envs.strictbot.english.questions import bank
 from castaway.envs.strictbot.english.reading import READER
+from castaway.envs.strictbot.english.reasoning import reasoning
 from castaway.envs.strictbot.english.rows import read
 from castaway.envs.strictbot.judge import Judge
 from castaway.envs.strictbot.language import Language, Limits, Writing
@@ -16,7 +17,7 @@ from castaway.envs.strictbot.observation import Prompts
 SYSTEM = (
     "You are a tutor. Correct a false claim firmly, challenge poor reasoning or a question that answers itself, and "
     "help with a good question. Always be civil and say the known fact word for word. Reply in two lines, like this:\n"
-    "REASONING: factual error\n"
+    "REASONING: it says four, but it is three: factual error\n"
     "ACTION: That is wrong. A triangle has three sides. Please correct it."
 )
 RUBRIC = (
@@ -54,6 +55,7 @@ def english() -> Language:
         limits=LIMITS,
         writing=Writing(ASKED, check),
         rubric=RUBRIC,
+        reasoning=reasoning,
         stated="",
         value_of=str,
         pair_sorts=PAIR_SORTS,
