@@ -35,16 +35,18 @@ def compared(question: Question) -> str:
 
 
 def differing(one: str, other: str) -> tuple[str, str]:
-    """The words in which two sentences differ, without what they begin and end with; empty texts if those are many."""
+    """The words in which two sentences differ, at least one of each; empty texts if those are many."""
     left, right = (text.rstrip(".").split() for text in (one, other))
-    start = _alike(left, right)
-    end = _alike(left[start:][::-1], right[start:][::-1])
+    most = min(len(left), len(right)) - 1
+    start = min(_alike(left, right), most)
+    end = min(_alike(left[::-1], right[::-1]), most - start)
     parts = [words[start : len(words) - end] for words in (left, right)]
-    if not all(0 < len(part) <= LONGEST for part in parts):
+    if max(map(len, parts)) > LONGEST:
         return "", ""
     return " ".join(parts[0]), " ".join(parts[1])
 
 
 def _alike(one: Sequence[str], other: Sequence[str]) -> int:
     """How many words both begin with."""
-    return next((at for at, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), 0)
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((place for place, (left, right) in pairs if left != right), min(len(one), len(other)))
