@@ -43,9 +43,9 @@ def test_a_prompt_is_plain_english() -> None:
     assert user["content"] == f"Question: {seen.asked}\nKnown: {seen.fact}"
     *_, reasoning, action = system["content"].split("\n")
     example = parse_reply(f"{reasoning}\n{action}")
-    assert example.reasoning in KINDS
+    assert example.reasoning.endswith(KINDS)
     assert LANGUAGE.judge.produced_levels([(example.action, "A triangle has three sides.")]) == [3]
-    assert len(LANGUAGE.reader.words(system["content"])) < 65
+    assert len(LANGUAGE.reader.words(system["content"])) < 75
 
 
 @given(LINE, LINE)
