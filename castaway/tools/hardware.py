@@ -6,9 +6,7 @@ an MI300X is recognised by the ROCm build of torch, its architecture and its num
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from castaway.errors import CastawayError
@@ -21,11 +19,6 @@ MI300X_COMPUTE_UNITS = (304, 152, 76, 38)
 """Compute units of a whole MI300X, and of one partition in the modes DPX, QPX and CPX."""
 MI300X_MEMORY = 200 * GIBIBYTE
 """Upper bound of an MI300X's memory, in bytes: it has 192 GiB, and an MI325X is the same chip with 256 GiB."""
-
-NVIDIA_DRIVER = Path("/proc/driver/nvidia/version")
-"""Exists where NVIDIA's driver is loaded."""
-AMD_DRIVER = Path("/sys/module/amdgpu")
-"""Exists where AMD's driver is loaded."""
 
 
 @dataclass(frozen=True)
@@ -91,39 +84,6 @@ def visible_devices() -> list[Device]:
         return []
     count = torch.cuda.device_count()
     return [classify(torch.cuda.get_device_properties(index), torch.version.hip) for index in range(count)]
-
-
-def driver() -> str:
-    """Name and version of this host's driver for GPUs, as it says itself; empty if there is none."""
-    if NVIDIA_DRIVER.exists():
-        return f"nvidia {_number(NVIDIA_DRIVER)}".strip()
-    return _told_by_amdsmi() or (f"amdgpu {_number(AMD_DRIVER / 'version')}".strip() if AMD_DRIVER.exists() else "")
-
-
-def _number(path: Path) -> str:
-    """The first version number in a file; empty if there is none, as in the driver that comes with the kernel."""
-    try:
-        found = re.search(r"\d+(\.\d+)+", path.read_text("utf-8"))
-    except OSError:
-        return ""
-    return found.group() if found else ""
-
-
-def _told_by_amdsmi() -> str:
-    """The driver as AMD's own library says it, which ROCm brings along; empty if it cannot say."""
-    try:
-        import amdsmi
-
-        amdsmi.amdsmi_init()
-    except Exception:  # it is not installed, its shared library is missing, or there is no driver
-        return ""
-    try:
-        found = amdsmi.amdsmi_get_gpu_driver_info(amdsmi.amdsmi_get_processor_handles()[0])
-        return f"{found['driver_name']} {found['driver_version']}"
-    except (amdsmi.AmdSmiException, IndexError):  # the driver does not answer, or knows no GPU
-        return ""
-    finally:
-        amdsmi.amdsmi_shut_down()
 
 
 def require(kind: str, stage: str) -> Device:

@@ -1,9 +1,14 @@
 """The driver and a stage against a real Prefect server, on a port of the loopback device that nobody else has."""
 
+import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import threading
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,7 +20,6 @@ from flows import pipeline, slots
 from flows.report import Outcome
 from flows.stage import RECEIPT
 from tests.flows.conftest import BODY, ROOT, WAIT, WAITING, Repository, processes_are_gone
-from tests.prefect_server import prefect_server
 
 pytestmark = pytest.mark.slow
 
@@ -43,10 +47,34 @@ stages:
 """
 
 
+def answers(address: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{address}/health", timeout=1):
+            return True
+    except (urllib.error.URLError, OSError):
+        return False
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with prefect_server(tmp_path_factory.mktemp("prefect")) as address:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    address = f"http://127.0.0.1:{port}/api"
+    environment = {**os.environ, "PREFECT_HOME": str(tmp_path_factory.mktemp("prefect"))}
+    command = [sys.executable, "-m", "prefect", "server", "start", "--no-ui", "--host", "127.0.0.1", "--port", port]
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        patience = threading.Event()
+        for _ in range(600):
+            if answers(address) or process.poll() is not None:
+                break
+            patience.wait(0.1)
+        assert answers(address), "the Prefect server did not start"
         yield address
+    finally:
+        process.terminate()
+        process.wait()
 
 
 @pytest.fixture

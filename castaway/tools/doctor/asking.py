@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -14,12 +14,12 @@ from castaway.errors import CastawayError, first_line
 
 SERVER_SECONDS = 3.0
 """How long a server may take to accept a connection, and then to answer."""
-PROGRAM_SECONDS = 15.0
-"""How long a program may take."""
+PROGRAM_SECONDS = 30.0
+"""How long git or DVC may take."""
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """This host's own names."""
-QUIET = {"DO_NOT_TRACK": "1", "DVC_NO_ANALYTICS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-"""Variables with which the programs report nothing and write nothing."""
+QUIET = {"DO_NOT_TRACK": "1", "DVC_NO_ANALYTICS": "1", "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
+"""Variables with which the programs report nothing, write nothing, and start no threads for torch."""
 
 
 def is_here(url: str) -> bool:
@@ -45,8 +45,13 @@ def get(url: str, key: str = "") -> httpx.Response:
         raise CastawayError(first_line(error)) from None
 
 
-def run(command: Sequence[str], folder: Path, variables: Mapping[str, str] | None = None) -> str:
-    """What a program prints, run in a folder.
+def run(command: Sequence[str], folder: Path, seconds: float = PROGRAM_SECONDS) -> str:
+    """What a program prints.
+
+    Args:
+        command: to run.
+        folder: to run it in.
+        seconds: that it may take.
 
     Raises:
         CastawayError: it is missing, takes too long, or fails; the text is the reason alone.
@@ -56,15 +61,15 @@ def run(command: Sequence[str], folder: Path, variables: Mapping[str, str] | Non
         done = subprocess.run(
             command,
             cwd=folder,
-            env={**os.environ, **QUIET, **(variables or {})},
+            env={**os.environ, **QUIET},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=PROGRAM_SECONDS,
+            timeout=seconds,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise CastawayError(f"`{name}` took longer than {PROGRAM_SECONDS:g} seconds") from None
+        raise CastawayError(f"`{name}` took longer than {seconds:g} seconds") from None
     except OSError as error:
         raise CastawayError(f"`{name}` cannot be run: {error.strerror}") from None
     if done.returncode:

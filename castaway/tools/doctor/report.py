@@ -12,23 +12,25 @@ from typing import Any
 from castaway.config.params import Params
 from castaway.errors import CastawayError, first_line
 from castaway.tasks.registry import read_params
+from castaway.tools.doctor.cores import cores
+from castaway.tools.doctor.device import device
 from castaway.tools.doctor.disk import disk
 from castaway.tools.doctor.dvc_store import dvc_store
 from castaway.tools.doctor.finding import Finding, failed, ok
-from castaway.tools.doctor.machine import Machine, machine
+from castaway.tools.doctor.fits import Fit
+from castaway.tools.doctor.memory import Estimated, estimated
 from castaway.tools.doctor.mlflow_store import mlflow_store
 from castaway.tools.doctor.models import models
 from castaway.tools.doctor.packages import python_and_packages
 from castaway.tools.doctor.ports import ports
-from castaway.tools.doctor.probe import Fit
 from castaway.tools.doctor.repository import repository
 from castaway.tools.doctor.servers import prefect, sampler, teacher
 from castaway.tools.profiles.files import PARAMS
 
-LIMIT_SECONDS = 30.0
+LIMIT_SECONDS = 75.0
 """How long all questions together may take. Each has a limit of its own, but finding an address, for one, has none."""
 
-Question = Callable[[], list[Finding] | Machine]
+Question = Callable[[], list[Finding] | Estimated]
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,9 @@ def _of_params(root: Path, params: Params) -> dict[str, Question]:
     runs = f"valid; runs {', '.join(params.tasks)}"
     return {
         PARAMS: lambda: [ok(PARAMS, runs)],
-        "device": lambda: machine(root, params),
+        "device": lambda: device(params.device),
+        "cores": lambda: cores(params),
+        "memory": lambda: estimated(root),
         "disk": lambda: disk(root, params),
         "ports": lambda: ports(params.teacher),
         "base models": lambda: models(root, params),
@@ -121,7 +125,7 @@ def answered(asked: Mapping[str, Question], seconds: float) -> Report:
         answer = thread.answer
         if answer is None:
             answer = [failed(subject, f"no answer within {seconds:g} seconds", "run the doctor again on an idle host")]
-        if isinstance(answer, Machine):
+        if isinstance(answer, Estimated):
             profiles, answer = answer.profiles, answer.findings
         findings += answer
     return Report(findings, profiles)
@@ -133,7 +137,7 @@ class _Asking(threading.Thread):
     def __init__(self, subject: str, question: Question) -> None:
         super().__init__(daemon=True)
         self._subject, self._question = subject, question
-        self.answer: list[Finding] | Machine | None = None
+        self.answer: list[Finding] | Estimated | None = None
 
     def run(self) -> None:
         """Ask; an error of any kind is an answer too."""
