@@ -8,6 +8,7 @@ import torch
 
 from castaway.errors import CastawayError
 from castaway.serving.vllm import accelerator
+from castaway.tools import hardware
 from castaway.tools.hardware import CPU, GIBIBYTE, Device, choose, classify, require, visible_devices
 
 HIP = "7.2.53211"
@@ -97,6 +98,9 @@ def test_a_run_remembers_its_device() -> None:
 @pytest.fixture
 def host(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Makes torch report these GPUs, as its build for ROCm does if `hip` is given."""
+
+    # Where the kernel is asked for GPUs before torch is.
+    monkeypatch.setattr(hardware, "NODES", ["/"], raising=False)
 
     def make(*gpus: SimpleNamespace, hip: str | None = None) -> None:
         monkeypatch.setattr(torch.version, "hip", hip)

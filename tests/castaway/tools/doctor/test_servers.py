@@ -85,18 +85,7 @@ def test_a_prefect_server_that_does_not_answer(
 def test_a_real_prefect_server_answers(tmp_path: Path, free: int, monkeypatch: pytest.MonkeyPatch) -> None:
     address = f"http://127.0.0.1:{free}/api"
     monkeypatch.setenv("PREFECT_API_URL", f"{address}/")
-    command = [
-        sys.executable,
-        "-m",
-        "prefect",
-        "server",
-        "start",
-        "--no-ui",
-        "--host",
-        "127.0.0.1",
-        "--port",
-        str(free),
-    ]
+    command = [sys.executable, "-m", "prefect", "server", "start", "--no-ui", "--host", "127.0.0.1"]
     environment = {**os.environ, "PREFECT_HOME": str(tmp_path)}
     command += ["--port", str(free)]
     with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
