@@ -62,7 +62,7 @@ class Declared:
 
     @property
     def device(self) -> str:
-        """The kind of device that the stage is pinned to, one of `flows.hardware.KINDS`."""
+        """The kind of device that the stage is pinned to, one of `castaway.tools.hardware.KINDS`."""
         return str((self.stage.meta or {}).get("device", "cpu"))
 
     @property

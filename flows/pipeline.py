@@ -26,7 +26,8 @@ from typing import Any
 from castaway.config.params import Params
 from castaway.errors import CastawayError
 from castaway.tasks.registry import read_params
-from flows import declared, environment, hardware, records, report, slots
+from castaway.tools import hardware
+from flows import declared, environment, records, report, slots
 from flows.display import Display, new_log
 from flows.process import Group, interruptible, stopped_together
 from flows.report import Outcome, Step

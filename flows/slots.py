@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from castaway.errors import CastawayError
-from flows import environment, hardware
+from castaway.tools import hardware
+from flows import environment
 from flows.server import require_server
 
 VISIBLE = {"cuda": "CUDA_VISIBLE_DEVICES", "mi300x": "HIP_VISIBLE_DEVICES"}

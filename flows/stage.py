@@ -26,7 +26,8 @@ from castaway.config.params import Params
 from castaway.errors import CastawayError
 from castaway.rl.advantages import estimator_named
 from castaway.tasks.registry import read_params
-from flows import declared, environment, hardware, records
+from castaway.tools import hardware
+from flows import declared, environment, records
 from flows.plugins import task_code
 from flows.restricted import RestrictedContext, restrict, restricted_values
 from stages.context import Context

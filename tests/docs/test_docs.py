@@ -50,6 +50,7 @@ PARSED = {
     "castaway chat --run strictbot": "asks a person; tests/castaway/tools/test_chat.py",
     "castaway chat --run strictbot --score": "asks a person; tests/castaway/tools/test_chat.py",
     "castaway configure": "asks a person; tests/castaway/tools/profiles/test_files.py",
+    "castaway doctor": "asks servers; tests/castaway/tools/doctor/test_report.py",
     "castaway episode data/marooned/evaluate/final/EPISODE.jsonl": "needs a build; tests/castaway/cli/test_main.py",
     "castaway openenv": "a server; tests/castaway/integrations/test_openenv.py",
     "castaway openenv --scenario skiff": "a server; tests/castaway/integrations/test_openenv.py",

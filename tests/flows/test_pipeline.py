@@ -16,7 +16,8 @@ from mlflow import MlflowClient
 
 from castaway.errors import CastawayError
 from castaway.tasks.registry import read_params
-from flows import hardware, pipeline, slots
+from castaway.tools import hardware
+from flows import pipeline, slots
 from flows.__main__ import main as flows
 from flows.__main__ import parser
 from flows.display import Display, last_lines, last_text, log_path, new_log

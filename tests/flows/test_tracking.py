@@ -277,8 +277,8 @@ def test_a_stage_that_fails_is_marked(
     made: Callable[[str], declared.Declared], store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from castaway.tasks.registry import read_params
+    from castaway.tools.hardware import CPU
     from flows import stage as module
-    from flows.hardware import CPU
 
     stage = made("base")
 

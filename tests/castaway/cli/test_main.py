@@ -65,6 +65,7 @@ def test_help_names_every_command() -> None:
         "play",
         "profile",
         "configure",
+        "doctor",
         "rules",
     ):
         assert f"\n  {command} " in result.stdout

@@ -1,11 +1,15 @@
-"""The classifier against what real devices report; no GPU is needed."""
+"""Devices as real ones report themselves, through a fake of torch; no GPU is needed."""
 
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 from castaway.errors import CastawayError
-from flows.hardware import CPU, GIBIBYTE, Device, choose, classify, require
+from castaway.serving.vllm import accelerator
+from castaway.tools import hardware
+from castaway.tools.hardware import CPU, GIBIBYTE, Device, choose, classify, require, visible_devices
 
 HIP = "7.2.53211"
 
@@ -86,3 +90,48 @@ def test_a_run_remembers_its_device() -> None:
         "device.memory_gib": "192.0",
         "device.compute_units": "304",
     }
+
+
+# A whole host, as torch describes it ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def host(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Makes torch report these GPUs, as its build for ROCm does if `hip` is given."""
+
+    # Where the kernel is asked for GPUs before torch is.
+    monkeypatch.setattr(hardware, "NODES", ["/"], raising=False)
+
+    def make(*gpus: SimpleNamespace, hip: str | None = None) -> None:
+        monkeypatch.setattr(torch.version, "hip", hip)
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: bool(gpus))
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: len(gpus))
+        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: gpus[index])
+
+    return make
+
+
+def test_all_gpus_of_a_host_are_seen_in_their_order(host: Callable[..., None]) -> None:
+    host(MI300X, PARTITION, MI325X, hip=HIP)
+    assert [device.kind for device in visible_devices()] == ["mi300x", "mi300x", "mi325x"]
+    assert require("mi300x", "ppo@marooned").memory == MI300X.total_memory
+    assert accelerator() == "rocm"
+
+
+def test_a_stage_for_an_mi300x_stops_on_every_other_host(host: Callable[..., None]) -> None:
+    for gpus, hip in [((), None), ((), HIP), ((H100,), None), ((MI250X,), HIP), ((MI300A, MI300X), HIP)]:
+        host(*gpus, hip=hip)
+        with pytest.raises(CastawayError, match=r"^ppo@marooned is pinned to mi300x but "):
+            require("mi300x", "ppo@marooned")
+    host(hip=HIP)
+    assert visible_devices() == [] and accelerator() == "rocm"
+    host(H100)
+    assert require("cuda", "ppo@marooned").architecture == "sm_90" and accelerator() == "cuda"
+    host()
+    assert accelerator() == "cpu"
+
+
+def test_a_device_says_what_it_is(host: Callable[..., None]) -> None:
+    host(NAMELESS, hip=HIP)
+    assert str(visible_devices()[0]) == "AMD Radeon Graphics (mi300x, gfx942, 192 GiB)"
+    assert str(require("cpu", "dataset@marooned")) == "CPU"

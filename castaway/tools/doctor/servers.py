@@ -1,0 +1,69 @@
+"""The servers that a build asks: the teacher's, the sampler of PPO, and Prefect's."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from castaway.config.params import Params
+from castaway.config.sections import TeacherParams
+from castaway.errors import CastawayError
+from castaway.teacher.key import KEY_VARIABLE, secret
+from castaway.tools.doctor.asking import get, is_here
+from castaway.tools.doctor.finding import Finding, failed, ok, warning
+
+REFUSED = (401, 403)
+"""The statuses of a server that wants another key."""
+
+
+def teacher(params: TeacherParams) -> list[Finding]:
+    """Whether the teacher's server answers and serves the model, if the parameters ask for one."""
+    if params.kind == "rules":
+        return [ok("teacher", "the rules of the task judge; no server is needed")]
+    where = f"{params.url} is asked for the model {params.model!r}"
+    start = "start it there, or set teacher.kind to rules"
+    if is_here(params.url):
+        start = "start it with `castaway teacher serve`, or build with `python -m flows pipeline --teacher WEIGHTS`"
+    try:
+        answer = get(f"{params.url}/models", secret())
+    except CastawayError as error:
+        return [failed("teacher", f"{where}, but nothing answers there ({error})", start)]
+    if answer.status_code in REFUSED:
+        return [failed("teacher", f"{where}, but the server refuses the key", f"set {KEY_VARIABLE} to its key")]
+    try:
+        served = [str(one["id"]) for one in answer.raise_for_status().json()["data"]]
+    except Exception:  # another status, no JSON, or other JSON: whatever it is, it is no such server
+        return [failed("teacher", f"{where}, but what answers there is no OpenAI-compatible server", start)]
+    if params.model not in served:
+        # `transformers serve` lists only models of its cache, and serves others as well.
+        names = ", ".join(served) or "no model"
+        return [warning("teacher", f"{where}, and the server lists {names}", "set teacher.model to one that it serves")]
+    return [ok("teacher", f"{params.url} serves {params.model}")]
+
+
+def sampler(root: Path, params: Params) -> list[Finding]:
+    """Whether vLLM is installed, if a run has it sample the replies of PPO."""
+    runs = [name for name in params.tasks if params.for_run(name).ppo.sampler == "vllm"]
+    if not runs:
+        return []
+    python = root / ".venv-vllm" / "bin" / "python"
+    if python.exists():
+        return [ok("sampler", f"vLLM in {python.parents[1]}, for {', '.join(runs)}")]
+    return [
+        failed("sampler", f"{', '.join(runs)} sample with vLLM, but there is no {python}", "install it: docs/setup.md")
+    ]
+
+
+def prefect() -> list[Finding]:
+    """Whether the Prefect server answers, if one is named."""
+    address = os.environ.get("PREFECT_API_URL", "").rstrip("/")
+    if not address:
+        return [ok("Prefect", "PREFECT_API_URL is not set: the driver runs without a server")]
+    remedy = "start one with `prefect server start`, or unset the variable"
+    try:
+        answer = get(f"{address}/health")
+    except CastawayError as error:
+        return [failed("Prefect", f"PREFECT_API_URL is {address}, but nothing answers there ({error})", remedy)]
+    if not answer.is_success:
+        return [failed("Prefect", f"PREFECT_API_URL is {address}, which answers with {answer.status_code}", remedy)]
+    return [ok("Prefect", f"{address} answers")]
