@@ -57,6 +57,7 @@ class FlowRun:
         from prefect.states import Cancelled, Completed, Failed
 
         self._over.set()
+        state: Any
         if kind is None:
             state = Failed(message="; ".join(self._failed)) if self._failed else Completed()
         else:
@@ -85,7 +86,7 @@ class FlowRun:
             self._failed.append(outcome.message)
         kinds = {"Failed": Failed, "Skipped": Pending}
         name = "NotReady" if outcome.state == "Skipped" else outcome.state
-        state = kinds.get(outcome.state, Completed)(name=name, message=outcome.message or outcome.state)
+        state: Any = kinds.get(outcome.state, Completed)(name=name, message=outcome.message or outcome.state)
         self._set_task(outcome.step.address, state)
 
     def finish(self, outcomes: Sequence[Outcome]) -> None:
@@ -149,7 +150,7 @@ def close_left_open(client: Any, flow: str) -> None:
 
     running: Any = {"type": {"any_": ["RUNNING", "PENDING"]}}
     named: Any = {"any_": [flow]}
-    gone = Crashed(message="its process was killed")
+    gone: Any = Crashed(message="its process was killed")
     for run in client.read_flow_runs(flow_filter=FlowFilter(name=named), flow_run_filter=FlowRunFilter(state=running)):
         if not alive.has_ended(str(run.parameters.get("process", ""))):
             continue

@@ -31,8 +31,6 @@ def require_devices(root: Path, steps: Sequence[Step], *, force: bool = False) -
 
 def must_run(root: Path, address: str) -> bool:
     """Whether DVC would run the stage now, and neither leave nor restore what was built before."""
-    from dvc.stage.cache import RunCacheNotFoundError
-
     stage = declared.load(root, address)
     try:
         key = stage.inputs.stage_key
@@ -41,8 +39,7 @@ def must_run(root: Path, address: str) -> bool:
     known = locked_stages(root).get(address) if (root / "dvc.lock").exists() else None
     if known and known.key == key and all((root / path).exists() for path in known.outs):
         return False
-    try:
-        stage.stage.repo.stage_cache.restore(stage.stage, dry=True)
-    except RunCacheNotFoundError:
-        return True
-    return False
+    # As DVC does: its own `restore` cannot be asked without restoring.
+    cache = stage.stage.repo.stage_cache
+    entry = known.entry if known and known.key == key else cache._load(stage.stage)
+    return entry is None or not cache._create_stage(entry, wdir=stage.stage.wdir).outs_cached()

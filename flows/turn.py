@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from castaway.errors import CastawayError
 from flows import alive
 from flows.process import pause
@@ -83,7 +85,15 @@ def blocker(root: Path, step: Step) -> int | None:
     except (OSError, ValueError, AttributeError):  # missing, or being written
         return None
     used = _numbers(writers, root, (*step.outs, *step.reads)) + _numbers(readers, root, step.outs)
-    return next((number for number in used if alive.runs(number)), None)
+    return next((number for number in used if _is_dvc(number)), None)
+
+
+def _is_dvc(number: int) -> bool:
+    """Whether a DVC runs under this number; one that was killed stays in the file, and another may have its number."""
+    try:
+        return alive.runs(number) and any("dvc" in word for word in psutil.Process(number).cmdline())
+    except psutil.Error:
+        return False
 
 
 def _numbers(held: dict[str, list[dict[str, Any]]], root: Path, paths: tuple[str, ...]) -> list[int]:

@@ -281,5 +281,3 @@ def test_a_lost_step_is_an_exit_status(
 def test_options_stand_anywhere(line: str) -> None:
     options = parser().parse_intermixed_args(line.split())
     assert (options.command, options.targets, options.force) == ("pipeline", ["a@x", "b@x"], True)
-
-

@@ -128,7 +128,9 @@ def test_a_stage_is_a_flow_below_its_task(ship: Repository, server: PrefectServe
     assert "warning" not in done.stderr
     (run,) = [run for run in server.ask("flow_runs/filter") if run["name"] == "base"]
     assert (run["state"]["name"], run["tags"]) == ("Completed", ["base"])
-    assert run["parent_task_run_id"] in [task["id"] for task in server.ask("task_runs/filter") if task["name"] == "base"]
+    assert run["parent_task_run_id"] in [
+        task["id"] for task in server.ask("task_runs/filter") if task["name"] == "base"
+    ]
     assert "Running stage 'base'" in (ship.root / "scratch/logs/base.log").read_text()
 
 
@@ -184,9 +186,7 @@ def test_a_lease_that_cannot_be_renewed_stops_no_stage(
     entered = threading.Event()
 
     def active() -> int:
-        (limit,) = [
-            one for one in server.ask("v2/concurrency_limits/filter") if one["name"] == "castaway-cuda-7"
-        ]
+        (limit,) = [one for one in server.ask("v2/concurrency_limits/filter") if one["name"] == "castaway-cuda-7"]
         return int(limit["active_slots"])
 
     def stage() -> str:

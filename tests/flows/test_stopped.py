@@ -117,9 +117,7 @@ def test_ctrl_c_ends_a_stage_that_waits_for_its_gpu(
     from flows import slots
 
     slots.create([slots.slot_name("cuda", 0)])
-    ship.write(
-        "dvc.yaml", "stages:\n  one:\n    cmd: echo x > begun\n    outs: [data/one]\n    meta: {device: cuda}\n"
-    )
+    ship.write("dvc.yaml", "stages:\n  one:\n    cmd: echo x > begun\n    outs: [data/one]\n    meta: {device: cuda}\n")
     with slots.occupy("cuda", 0, "another"):
         driver = subprocess.Popen(
             [sys.executable, "-u", "-c", GPU], cwd=ship.root, env=ship.environment(), stdout=subprocess.PIPE, text=True
@@ -137,9 +135,7 @@ def test_a_pipeline_is_cancelled_in_prefects_page(ship: Repository, server: Pref
     driver = start(ship, "flows", "pipeline", PREFECT_API_URL=server.address)
     stage = body_of(ship)
     (run,) = [
-        run
-        for run in server.ask("flow_runs/filter", flows={"name": {"any_": ["pipeline"]}})
-        if run["id"] not in before
+        run for run in server.ask("flow_runs/filter", flows={"name": {"any_": ["pipeline"]}}) if run["id"] not in before
     ]
     state = {"type": "CANCELLING", "name": "Cancelling"}
     server.ask(f"flow_runs/{run['id']}/set_state", state=state, force=True)

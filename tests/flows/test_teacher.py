@@ -140,9 +140,10 @@ def test_a_port_that_is_taken_is_told_in_one_sentence(root: Path) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         params = teacher(url=f"http://127.0.0.1:{taken.getsockname()[1]}/v1")
-        with pytest.raises(CastawayError, match=r"port \d+ of 127\.0\.0\.1 cannot be used .Address already in use"):
-            with serving_for(root, "ppo@marooned", "good", params, {}):
-                pass
+        sentence = r"port \d+ of 127\.0\.0\.1 cannot be used .Address already in use"
+        serving = serving_for(root, "ppo@marooned", "good", params, {})
+        with pytest.raises(CastawayError, match=sentence), serving:
+            pass
 
 
 KILLED = """\

@@ -84,21 +84,25 @@ def test_who_uses_the_folders_of_a_step_is_read_from_dvcs_own_file(tmp_path: Pat
     step = Step("sft", (), "cpu", 1.0, ("data/sft",), ("data/base",))
     (tmp_path / ".dvc/tmp").mkdir(parents=True)
     assert turn.blocker(tmp_path, step) is None
-    own = {"pid": os.getpid(), "cmd": "dvc repro"}
+    running = subprocess.Popen([sys.executable, "-c", "input()", "dvc"], stdin=subprocess.PIPE)
+    own = {"pid": running.pid, "cmd": "dvc repro"}
+    other = {"pid": os.getpid(), "cmd": "dvc repro"}  # killed, and its number given to another program
     gone = {"pid": 2**22 + 1, "cmd": "dvc repro"}
     for held, found in (
-        ({"write": {f"{tmp_path}/data/sft": own}}, os.getpid()),
-        ({"write": {f"{tmp_path}/data/base": own}}, os.getpid()),
-        ({"write": {f"{tmp_path}/data": own}}, os.getpid()),
+        ({"write": {f"{tmp_path}/data/sft": own}}, running.pid),
+        ({"write": {f"{tmp_path}/data/base": own}}, running.pid),
+        ({"write": {f"{tmp_path}/data": own}}, running.pid),
         ({"write": {f"{tmp_path}/data/sft": gone}}, None),
+        ({"write": {f"{tmp_path}/data/sft": other}}, None),
         ({"write": {f"{tmp_path}/data/sft_more": own}}, None),
         ({"read": {f"{tmp_path}/data/base": [own]}}, None),
-        ({"read": {f"{tmp_path}/data/sft/adapter": [gone, own]}}, os.getpid()),
+        ({"read": {f"{tmp_path}/data/sft/adapter": [gone, own]}}, running.pid),
     ):
         (tmp_path / ".dvc/tmp/rwlock").write_text(json.dumps(held))
         assert turn.blocker(tmp_path, step) == found, held
     (tmp_path / ".dvc/tmp/rwlock").write_text('{"write": {')
     assert turn.blocker(tmp_path, step) is None
+    running.communicate()
 
 
 def test_a_step_knows_what_it_reads(repository: Callable[[str], Repository]) -> None:
