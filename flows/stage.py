@@ -16,8 +16,8 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -120,10 +120,9 @@ def execute(stage: declared.Declared, params: Params, device: hardware.Device, s
         original=environment.main_root(stage.root),
     )
     empty(context.output)
-    folder = context.output.stat().st_ino
     try:
-        metrics = body(context)
-        require_same(context.output, folder, stage)
+        with kept(context.output, stage.address):
+            metrics = body(context)
         records.write_json(records.metrics_path(stage.root, stage.run, stage.name), metrics)
         for path in stage.plots:
             curves.write(stage.root / path)
@@ -191,12 +190,28 @@ def empty(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
 
 
-def require_same(folder: Path, number: int, stage: declared.Declared) -> None:
-    """Fail if the output folder is no longer the one that the stage began with: a second `dvc repro` deletes it.
+@contextmanager
+def kept(folder: Path, address: str) -> Iterator[None]:
+    """Context at whose end the output folder has to be the one of the beginning: a second `dvc repro` deletes it.
 
     Raises:
-        CastawayError: it is another one, or gone.
+        CastawayError: it is another one, or gone; also instead of the error that the stage then ends with.
     """
-    if not folder.exists() or folder.stat().st_ino != number:
-        path = folder.relative_to(stage.root)
-        raise CastawayError(f"{path} was deleted while {stage.address} ran, as a second `dvc repro` does; run it again")
+    # Open, so that no other folder can get its number.
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            yield
+        finally:
+            same = folder.exists() and os.path.samestat(os.fstat(descriptor), folder.stat())
+            os.close(descriptor)
+    except Exception as error:
+        if same:
+            raise
+        raise CastawayError(_deleted(folder, address)) from error
+    if not same:
+        raise CastawayError(_deleted(folder, address))
+
+
+def _deleted(folder: Path, address: str) -> str:
+    return f"{folder} was deleted while {address} ran, as a second `dvc repro` does; run it again"

@@ -141,6 +141,7 @@ def test_a_server_that_is_lost_while_a_stage_runs_changes_nothing(
 ) -> None:
     ship.write("dvc.yaml", BASE)
     ship.write("stages/base.py", HELD)
+    earlier = {run["id"] for run in server.ask("flow_runs/filter")}
     built = subprocess.Popen(
         [sys.executable, "-m", *command],
         cwd=ship.root,
@@ -157,8 +158,12 @@ def test_a_server_that_is_lost_while_a_stage_runs_changes_nothing(
     told, errors = built.communicate()
     if not back:
         server.start()  # for the tests that follow
+    else:
+        later = [run for run in server.ask("flow_runs/filter") if run["id"] not in earlier]
+        assert {run["state"]["name"] for run in later} == {"Completed"}
     assert built.returncode == 0, errors
-    assert errors.count(WARNING) == (0 if back else 1), errors
+    # Of a server that is back soon the driver may have heard nothing; a stage asks nothing while it runs.
+    assert errors.count(WARNING) in ((0, 1) if back else (1,)), errors
     assert "Traceback" not in told + errors
     lock = (ship.root / "dvc.lock").read_text()
     assert "data/base" in lock and "data/last" in lock

@@ -76,7 +76,7 @@ def test_a_second_dvc_that_deletes_the_folder_of_a_running_stage_is_noticed(held
     held.write("go", "")
     told, _ = one.communicate()
     assert one.returncode != 0
-    assert "data/base was deleted while base ran, as a second `dvc repro` does; run it again" in told
+    assert "data/base was deleted while base ran, as a second `dvc repro` does; run it again\n" in told
     assert not (held.root / "dvc.lock").exists()
 
 
