@@ -56,6 +56,7 @@ def connect() -> Any:
     """
     require_server()  # before Prefect is imported, which takes seconds
     os.environ.setdefault("PREFECT_CLIENT_MAX_RETRIES", "0")
+    os.environ.setdefault("PREFECT_LOGGING_LEVEL", "ERROR")
     from prefect import get_client
 
     return get_client({"timeout": TIMEOUT}, sync_client=True)

@@ -45,6 +45,10 @@ def run_step(
             place = log.relative_to(root) if log else "the messages above"
             message = f"{step.address} failed with exit status {status}; see {place}"
             return Outcome(step, "Failed", time.monotonic() - began, message)
+        if ran and not declared.load(root, step.address).stage.outs_cached():
+            # DVC itself ends with 0 then: its copy did not fit on the disk.
+            message = f"{step.address} ran, but DVC could not save it (a full disk?); make room, then dvc commit --force"
+            return Outcome(step, "Failed", time.monotonic() - began, f"{message} {step.address}")
     made = records.record_of(root, step.outs[0]) if step.outs else {}
     return Outcome(step, "Ran" if ran else "Cached", time.monotonic() - began, record=made)
 

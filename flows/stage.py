@@ -16,8 +16,8 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -121,8 +121,7 @@ def execute(stage: declared.Declared, params: Params, device: hardware.Device, s
     )
     empty(context.output)
     try:
-        with kept(context.output, stage.address):
-            metrics = body(context)
+        metrics = body(context)
         records.write_json(records.metrics_path(stage.root, stage.run, stage.name), metrics)
         for path in stage.plots:
             curves.write(stage.root / path)
@@ -188,30 +187,3 @@ def empty(folder: Path) -> None:
         folder.unlink()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
-
-
-@contextmanager
-def kept(folder: Path, address: str) -> Iterator[None]:
-    """Context at whose end the output folder has to be the one of the beginning: a second `dvc repro` deletes it.
-
-    Raises:
-        CastawayError: it is another one, or gone; also instead of the error that the stage then ends with.
-    """
-    # Open, so that no other folder can get its number.
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            yield
-        finally:
-            same = folder.exists() and os.path.samestat(os.fstat(descriptor), folder.stat())
-            os.close(descriptor)
-    except Exception as error:
-        if same:
-            raise
-        raise CastawayError(_deleted(folder, address)) from error
-    if not same:
-        raise CastawayError(_deleted(folder, address))
-
-
-def _deleted(folder: Path, address: str) -> str:
-    return f"{folder} was deleted while {address} ran, as a second `dvc repro` does; run it again"

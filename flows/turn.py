@@ -1,7 +1,7 @@
 """Lets one driver at a time build in a clone, and has a stage wait for other DVC processes that use its folders.
 
 DVC's `--wait-for-lock` waits for the lock of the repository only. Where another process uses the folders of a stage,
-DVC fails at once, and after it has already deleted the stage's outputs.
+DVC fails at once.
 """
 
 from __future__ import annotations

@@ -43,9 +43,8 @@ def small(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", [("dvc", "repro"), ("flows", "pipeline")])
 def test_a_full_disk_is_a_failure_that_says_so(
-    repository: Callable[[str], Repository], small: Path, empty_store: Path, command: tuple[str, ...]
+    repository: Callable[[str], Repository], small: Path, empty_store: Path
 ) -> None:
     made = repository(PIPELINE)
     shutil.copy(empty_store, made.root)
@@ -56,11 +55,10 @@ def test_a_full_disk_is_a_failure_that_says_so(
     # The model fits, and DVC's copy of it does not.
     (made.root / ".dvc/cache").symlink_to(small)
     (small / "filler").write_bytes(bytes(4 << 20))
-    done = made.run(*command)
-    told = done.stdout + done.stderr
-    assert done.returncode != 0
-    assert "No space left on device" in told or "no space left" in told.lower(), told
-    assert "base" not in (made.root / "dvc.lock").read_text() if (made.root / "dvc.lock").exists() else True
+    done = made.run("flows", "pipeline")
+    assert done.returncode == 2, done.stdout
+    sentence = "base ran, but DVC could not save it (a full disk?); make room, then dvc commit --force base"
+    assert sentence in done.stderr
     # The work of the stage is still there, and is recorded once there is room.
     assert (made.root / "data/base/weights.bin").exists()
     (small / "filler").unlink()
