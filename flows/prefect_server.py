@@ -57,9 +57,15 @@ def connect() -> Any:
     require_server()  # before Prefect is imported, which takes seconds
     os.environ.setdefault("PREFECT_CLIENT_MAX_RETRIES", "0")
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "ERROR")
-    from prefect import get_client
+    from prefect.client.orchestration import SyncPrefectClient
+    from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_KEY
 
-    return get_client({"timeout": TIMEOUT}, sync_client=True)
+    return SyncPrefectClient(
+        address(),
+        auth_string=PREFECT_API_AUTH_STRING.value(),
+        api_key=PREFECT_API_KEY.value(),
+        httpx_settings={"timeout": TIMEOUT},
+    )
 
 
 class Reports:
