@@ -47,8 +47,8 @@ def run_step(
             return Outcome(step, "Failed", time.monotonic() - began, message)
         if ran and not declared.load(root, step.address).stage.outs_cached():
             # DVC itself ends with 0 then: its copy did not fit on the disk.
-            message = f"{step.address} ran, but DVC could not save it (a full disk?); make room, and run it with --force"
-            return Outcome(step, "Failed", time.monotonic() - began, message)
+            message = "ran, but DVC could not save it (a full disk?); make room, and run it with --force"
+            return Outcome(step, "Failed", time.monotonic() - began, f"{step.address} {message}")
     made = records.record_of(root, step.outs[0]) if step.outs else {}
     return Outcome(step, "Ran" if ran else "Cached", time.monotonic() - began, record=made)
 
