@@ -24,7 +24,7 @@ from benchmarks.rollouts import rollout_table
 from benchmarks.shapes import Shape
 from benchmarks.step_share import share_table
 from castaway.tasks.registry import read_params
-from flows.tracking import revision
+from flows.revision import revision
 
 HERE = Path(__file__).parent
 

@@ -37,7 +37,7 @@ from castaway.teacher.chat_client import ChatClient, Endpoint
 from castaway.teacher.inspection import distinct_attempts
 from castaway.teacher.question import asked_again, question
 from castaway.teacher.served import Conduct, ServedTeacher
-from flows.tracking import revision
+from flows.revision import revision
 
 HERE = Path(__file__).parent
 ANSWER_TOKENS = 48

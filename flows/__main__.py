@@ -56,10 +56,13 @@ class _Plain(argparse.RawDescriptionHelpFormatter):
 
 def run_stage(options: argparse.Namespace) -> int:
     """`python -m flows sft@marooned`."""
-    from flows.stage import main as run
+    from flows.environment import start_afresh
 
     if options.targets:
         raise CastawayError(f"one stage at a time: give {options.command} alone, or `pipeline` with several")
+    start_afresh()  # before the modules of the stage are imported, which takes seconds
+    from flows.stage import main as run
+
     run(options.command)
     return 0
 

@@ -125,20 +125,22 @@ def load(root: Path, address: str) -> Declared:
     from dvc.repo import Repo
     from dvc.stage.exceptions import StageNotFound
 
-    try:
-        repo = Repo(str(root))
-        return Declared(root, address, repo.stage.load_one(name=address))
-    except StageNotFound:
-        names = [stage.addressing for stage in repo.stage.load_all()]
-        close = difflib.get_close_matches(address, names, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"it has {', '.join(names)}"
-        raise CastawayError(f"dvc.yaml has no stage {address}; {hint}") from None
-    except DvcException as error:
-        if _being_written(root / "dvc.lock"):
-            # The error may come from an incomplete dvc.lock, so try again until the file is certainly complete.
-            time.sleep(LOCK_WRITE_SECONDS / 10)
-            return load(root, address)
-        raise CastawayError(f"dvc.yaml cannot be used: {' '.join(str(error).split())}") from None
+    end = time.monotonic() + LOCK_WRITE_SECONDS
+    while True:
+        try:
+            repo = Repo(str(root))
+            return Declared(root, address, repo.stage.load_one(name=address))
+        except StageNotFound:
+            names = [stage.addressing for stage in repo.stage.load_all()]
+            close = difflib.get_close_matches(address, names, n=1)
+            hint = f"did you mean {close[0]}?" if close else f"it has {', '.join(names)}"
+            raise CastawayError(f"dvc.yaml has no stage {address}; {hint}") from None
+        except DvcException as error:
+            # The error may come from an incomplete dvc.lock, so try again until the file is certainly complete. The
+            # time of the file says nothing after a jump of the clock, so not for ever.
+            if not _being_written(root / "dvc.lock") or time.monotonic() > end:
+                raise CastawayError(f"dvc.yaml cannot be used: {' '.join(str(error).split())}") from None
+        time.sleep(LOCK_WRITE_SECONDS / 10)
 
 
 def _being_written(path: Path) -> bool:

@@ -73,7 +73,7 @@ def silence(root: Path) -> None:
     """Switch telemetry off, and keep the files of Prefect and MLflow inside the repository."""
     os.environ.update(SILENT)
     os.environ.setdefault("PREFECT_HOME", str(main_root(root) / ".prefect"))
-    os.environ.setdefault("MLFLOW_TRACKING_URI", f"sqlite:///{main_root(root) / 'mlflow.db'}")
+    os.environ.setdefault("MLFLOW_TRACKING_URI", store_of(root))
 
 
 def settle(params: Params, base: Base | None = None) -> None:
@@ -116,6 +116,11 @@ def start_afresh() -> None:
     if any(os.environ.get(name) != value for name, value in FROM_THE_START.items()):
         os.environ.update(FROM_THE_START)
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+def store_of(root: Path) -> str:
+    """The address of the repository's own MLflow store."""
+    return f"sqlite:///{main_root(root) / 'mlflow.db'}"
 
 
 def main_root(root: Path) -> Path:

@@ -53,9 +53,10 @@ class Locked:
         return f"data/{task}/{name}" if task else f"data/{name}"
 
     @property
-    def dependencies(self) -> list[str]:
-        """Paths of the data that the stage read."""
-        return [dep["path"] for dep in self.entry.get("deps", []) if dep["path"].startswith("data/")]
+    def dependencies(self) -> dict[str, str]:
+        """Path to md5 of the data that the stage read."""
+        pairs = {dep["path"]: str(dep.get("md5", "")) for dep in self.entry.get("deps", [])}
+        return {path: md5 for path, md5 in pairs.items() if path.startswith("data/")}
 
 
 def main(targets: Sequence[str]) -> int:
@@ -127,9 +128,15 @@ def tree(stages: dict[str, Locked], address: str) -> Any:
         shown.add(stage.address)
         twig = Tree(label(stage, again)) if branch is None else branch.add(label(stage, again))
         if not again:
-            for path in stage.dependencies:
-                if path in makers:
-                    grow(makers[path], twig)
+            for path, md5 in stage.dependencies.items():
+                maker = makers.get(path)
+                if maker is None:  # no stage makes it
+                    continue
+                if maker.outs[path] != md5:
+                    # The maker was built again since, alone; its ancestors need not be those of what was read.
+                    twig.add(f"[bold]{path}[/bold]  md5 {md5}  made before the one that is there now; run unknown")
+                else:
+                    grow(maker, twig)
         return twig
 
     return grow(stages[address], None)
@@ -156,7 +163,7 @@ def sync(stages: dict[str, Locked]) -> int:
     from mlflow.entities import RunTag
     from mlflow.exceptions import MlflowException
 
-    from flows.tracking import client
+    from flows.store import client
 
     mlflow, tagged, unknown = client(), 0, []
     for stage in stages.values():
@@ -166,6 +173,8 @@ def sync(stages: dict[str, Locked]) -> int:
             continue
         try:
             mlflow.log_batch(run_id, tags=[RunTag(f"dvc.out.{path}", md5) for path, md5 in stage.outs.items()])
+            if mlflow.get_run(run_id).info.status != "FINISHED":  # MLflow was away when the stage ended
+                mlflow.set_terminated(run_id, "FINISHED")
             tagged += 1
         except MlflowException:  # the run was made on another machine, whose MLflow store this is not
             unknown.append(stage.address)

@@ -10,10 +10,14 @@ import os
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import FrameType
+
+DRIVER = "CASTAWAY_DRIVER"
+"""Environment variable with the number of the process that started a group; its stage ends when that has ended."""
 
 GRACE = 10.0
 """Time between SIGINT and SIGKILL, in seconds."""
@@ -40,7 +44,7 @@ class Group:
         """
         if stopping():
             raise InterruptedError("stopped before it started")
-        environment = {**os.environ, **variables}
+        environment = {**os.environ, **variables, DRIVER: str(os.getpid())}
         with log.open("ab") if log else nullcontext() as output:
             self.process = subprocess.Popen(
                 command,
@@ -142,3 +146,17 @@ def stop_all() -> None:
 def stopping() -> bool:
     """Whether all groups are being stopped."""
     return _stopping
+
+
+def pause(seconds: float) -> None:
+    """Wait for so many seconds.
+
+    Raises:
+        InterruptedError: all groups are being stopped.
+    """
+    # No `Event`: a signal handler that sets it while the main thread holds its lock would wait for ever.
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        if _stopping:
+            raise InterruptedError("stopped while it waited")
+        time.sleep(min(left, 0.1))

@@ -156,22 +156,27 @@ def build(place: Path, params: Params, targets: Sequence[str] = ()) -> tuple[int
     Raises:
         CastawayError: a stage failed.
     """
-    from flows.pipeline import cores, plan, run_step, walk
+    from flows.pipeline import plan
+    from flows.ready import require_devices
+    from flows.reproduce import run_step
+    from flows.turn import turn
+    from flows.walk import cores, walk
 
     began = monotonic()
     isolate(place)
     # DVC names stages relative to the current folder.
     with chdir(place):
         steps = plan(place, targets)
-        with interruptible(), Display(place, len(steps)) as display:
+        require_devices(place, steps)
+        with interruptible(), turn(place), Display(place, len(steps)) as display:
             outcomes = walk(
                 steps,
-                lambda step, variables: run_step(place, step, variables, log=new_log(place, step.address)),
+                lambda step, _: run_step(place, step, {}, log=new_log(place, step.address)),
                 cores(params),
-                display=display,
+                watchers=[display],
             )
     failed = [outcome.message for outcome in outcomes if outcome.state == "Failed"]
-    if failed:
+    if not all(outcome.built for outcome in outcomes):
         raise CastawayError(f"in {shown(place)}, {'; '.join(failed)}; the next call continues with this stage")
     return sum(outcome.state == "Ran" for outcome in outcomes), monotonic() - began
 

@@ -1,14 +1,17 @@
-"""Reports the outcome of every stage in one execution of the pipeline: on the screen, in MLflow and in Prefect."""
+"""Reports the outcome of every stage in one execution of the pipeline: on the screen and in MLflow."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from flows import tracking
+from flows import alive, store, tracking
+from flows.revision import revision
+
+EXPERIMENT = "pipeline"
+"""The experiment of the driver's runs."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,8 @@ class Step:
     timeout_seconds: float
     outs: tuple[str, ...]
     """Paths of its cached outputs."""
+    reads: tuple[str, ...] = ()
+    """Paths of the data that it depends on."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,11 @@ class Outcome:
     message: str = ""
     record: dict[str, Any] = field(default_factory=dict)
     """The record of the run that made the stage's output, now or earlier."""
+
+    @property
+    def built(self) -> bool:
+        """Whether the outputs are known to be there."""
+        return self.state in ("Ran", "Cached")
 
     def row(self) -> dict[str, str]:
         """The outcome as a row of the table, by column."""
@@ -55,6 +65,7 @@ class Parent:
         self._root = root
         self._targets = targets
         self._mlflow: Any = None
+        self._opened = 0
         self._run_id = ""
         self._status = "FINISHED"
 
@@ -75,7 +86,7 @@ class Parent:
 
     def finish(self, outcomes: Sequence[Outcome]) -> None:
         """Save the table of the stages, with the runs that made their outputs."""
-        if any(outcome.state == "Failed" for outcome in outcomes):
+        if not all(outcome.built for outcome in outcomes):
             self._status = "FAILED"
         rows = [outcome.row() for outcome in outcomes]
         table = {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
@@ -83,16 +94,31 @@ class Parent:
             self._attempt("write a table", lambda: self._mlflow.log_table(self._run_id, table, "stages.json"))
 
     def _open(self) -> None:
-        self._mlflow = tracking.client()
-        experiment = tracking.experiment_id(self._mlflow, self._root, "pipeline")
-        tags = {"dvc.rev": tracking.revision(self._root), "dvc.targets": " ".join(self._targets) or "everything"}
+        """Begin the run, anew if the store no longer has it."""
+        self._mlflow = store.client(self._opened)
+        self._opened += 1
+        experiment = store.experiment_id(self._mlflow, self._root, EXPERIMENT)
+        if self._run_id and self._mlflow.search_runs([experiment], f"attributes.run_id = '{self._run_id}'"):
+            return
+        tracking.close_left_open(self._mlflow, experiment, self._root)
+        tags = {
+            "dvc.rev": revision(self._root),
+            "dvc.targets": " ".join(self._targets) or "everything",
+            "process": alive.mark(),
+        }
         self._run_id = self._mlflow.create_run(experiment, run_name="pipeline", tags=tags).info.run_id
 
     def _attempt(self, what: str, action: Callable[[], None]) -> None:
+        """Call `action`; if MLflow fails, open it again and try once more."""
         try:
             action()
-        except Exception as error:  # a failure of MLflow must not stop the pipeline
-            print(f"warning: MLflow could not {what}, going on without it: {error}"[:300], file=sys.stderr)
+        except Exception:
+            try:
+                self._open()
+                if action != self._open:
+                    action()
+            except Exception as error:  # a failure of MLflow must not stop the pipeline
+                tracking.warn(f"could not {what}, going on without it", error)
 
 
 def show(outcomes: Sequence[Outcome]) -> None:
@@ -105,10 +131,3 @@ def show(outcomes: Sequence[Outcome]) -> None:
         row = outcome.row()
         table.add_row(row["stage"], row["state"], row["seconds"], row["run"][:12], row["made"][:16])
     Console().print(table)
-
-
-def show_in_prefect(outcomes: Sequence[Outcome]) -> None:
-    """Save the table as an artifact of the current Prefect flow."""
-    from prefect.artifacts import create_table_artifact
-
-    create_table_artifact(table=[outcome.row() for outcome in outcomes], key="stages")

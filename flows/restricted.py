@@ -27,6 +27,18 @@ class RestrictedContext(Context):
 
     readable: frozenset[str]
     """Paths of the dependencies, as dvc.yaml lists them."""
+    original: Path
+    """The root of the original repository, for an experiment in a temporary copy; else `root`."""
+
+    @property
+    def verdicts(self) -> Path:
+        """Path of the cache of a teacher's answers, which cost money, so that a deleted copy does not take it along."""
+        return self.original / "scratch" / "verdicts.sqlite"
+
+    @property
+    def packages(self) -> Path:
+        """Path of the folder of fetched wheels, which all copies share."""
+        return self.original / "scratch" / "packages"
 
     def folder(self, stage: str) -> Path:
         """The folder of `stage`.

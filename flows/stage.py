@@ -5,7 +5,7 @@
     3. call `stages.NAME.run` with an empty output folder, and a scratch folder to resume from
     4. write metrics, curves and the run record, and the receipt if the driver asked for one
 
-If PREFECT_API_URL is set, the stage is a Prefect flow; otherwise Prefect is not imported.
+If PREFECT_API_URL is set, the stage is also shown there as a flow run; otherwise Prefect is not imported.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from castaway.config.bases import Base
 from castaway.config.params import Params
@@ -28,9 +29,17 @@ from castaway.rl.advantages import estimator_named
 from castaway.tasks.registry import read_params
 from castaway.tools import hardware
 from flows import declared, environment, records
+from flows.lifeline import end_with_starters
 from flows.plugins import task_code
-from flows.restricted import RestrictedContext, restrict, restricted_values
-from stages.context import Context
+from flows.prefect_server import address as prefect_address
+from flows.put_back import put_back
+from flows.revision import revision
+from flows.scratch import scratch_for
+
+if TYPE_CHECKING:
+    from stages.context import Context
+
+# torch, MLflow and Prefect are imported later: a refusal should not take the seconds that they need.
 
 RECEIPT = "CASTAWAY_RECEIPT"
 """Environment variable with the path of the receipt, the file that tells the driver that the stage ran to its end."""
@@ -42,46 +51,59 @@ def main(address: str) -> None:
     Raises:
         CastawayError: params.yaml or dvc.yaml is invalid, the device is missing, or the stage reports an error.
     """
-    environment.start_afresh()
     root = environment.find_root()
+    os.chdir(root)
+    end_with_starters()
+    try:
+        stage, params, device = checked(root, address)
+    except CastawayError:
+        put_back(root, address)
+        raise
+    # SIGTERM would end the process at once; as an exception, it lets the MLflow run be closed as KILLED.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    with shown_in_prefect(stage), scratch_for(stage) as scratch:
+        execute(stage, params, device, scratch)
+
+
+def checked(root: Path, address: str) -> tuple[declared.Declared, Params, hardware.Device]:
+    """The stage, the parameters and the device, before anything is changed.
+
+    Raises:
+        CastawayError: params.yaml or dvc.yaml is invalid, or the device is missing.
+    """
     params = read_params(root / "params.yaml")
     for run in params.tasks:
         estimator_named(params.for_run(run).ppo.advantages)
-    os.chdir(root)
     environment.silence(root)
+    # Before DVC is loaded, and numpy with it, which reads some of these variables.
     environment.settle(params, base_of(params, address))
     stage = declared.load(root, address)
     device = hardware.require(stage.device, address)
-    # SIGTERM would end the process at once; as an exception, it lets the MLflow run be closed as KILLED.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    as_flow(stage, lambda: execute(stage, params, device))
+    stage_file(root, stage.name)
+    return stage, params, device
 
 
-def as_flow(stage: declared.Declared, body: Callable[[], None]) -> None:
-    """Call `body`, as a Prefect flow if PREFECT_API_URL is set."""
-    if not os.environ.get("PREFECT_API_URL"):
-        body()
-        return
-    from flows.server import require_server
+def shown_in_prefect(stage: declared.Declared) -> Any:
+    """Context in which the stage is shown as a flow run, if PREFECT_API_URL is set."""
+    if not prefect_address():
+        return nullcontext()
+    from flows.prefect_runs import FlowRun
 
-    require_server()
-    from prefect import flow, tags
-
-    with tags(*filter(None, (stage.name, stage.run))):
-        flow(name=stage.name, flow_run_name=stage.address, persist_result=False, validate_parameters=False)(body)()
+    return FlowRun(stage.name, stage.address, [tag for tag in (stage.name, stage.run) if tag])
 
 
-def execute(stage: declared.Declared, params: Params, device: hardware.Device) -> None:
+def execute(stage: declared.Declared, params: Params, device: hardware.Device, scratch: Path) -> None:
     """Run the stage, record it in MLflow, and write its metrics, curves and run record."""
-    from flows.tracking import StageRun, revision
+    from flows.restricted import RestrictedContext, restrict, restricted_values
+    from flows.tracking import StageRun
 
     body = stage_body(stage.root, stage.name)
     began, clock = datetime.now(UTC), time.monotonic()
-    scratch = scratch_folder(stage)
     curves = records.Curves(scratch.with_suffix(".jsonl"))
     visible = restrict(params.for_run(stage.run), stage.param_names, stage.address)
     facts = {**device.facts(), "threads": str(params.threads), **code_facts(stage.run, params)}
-    run = StageRun(stage, restricted_values(visible), facts)
+    code = revision(stage.root)
+    run = StageRun(stage, restricted_values(visible), facts, code)
 
     def log(step: int, values: Mapping[str, float]) -> None:
         curves.add(step, values)
@@ -98,6 +120,7 @@ def execute(stage: declared.Declared, params: Params, device: hardware.Device) -
         observe=run.log,
         trace=run.trace,
         readable=frozenset(stage.inputs.data),
+        original=environment.main_root(stage.root),
     )
     empty(context.output)
     try:
@@ -115,7 +138,7 @@ def execute(stage: declared.Declared, params: Params, device: hardware.Device) -
         "model_id": run.model_id,
         "stage": stage.address,
         "stage_key": stage.inputs.stage_key,
-        "revision": revision(stage.root),
+        "revision": code,
         "began": began.isoformat(timespec="seconds"),
         "seconds": round(time.monotonic() - clock, 1),
         "peak_memory_gib": round(records.peak_memory(), 2),
@@ -123,18 +146,11 @@ def execute(stage: declared.Declared, params: Params, device: hardware.Device) -
         **code_facts(stage.run, params),
     }
     records.write_json(records.record_path(stage.root, stage.run, stage.name), record)
-    shutil.rmtree(scratch, ignore_errors=True)
-    curves.forget()
     if receipt := os.environ.get(RECEIPT):
         records.write_json(Path(receipt), record)
-
-
-def code_facts(run: str, params: Params) -> dict[str, str]:
-    """The task of a run, and the package and version that provide it; empty for a base model."""
-    if run not in params.tasks:
-        return {}
-    code = task_code(params.tasks[run].task)
-    return {"task": code.task, "task_package": f"{code.distribution} {code.version}"}
+    # At the very end: whatever fails before, the stage can go on from there.
+    shutil.rmtree(scratch, ignore_errors=True)
+    curves.forget()
 
 
 def base_of(params: Params, address: str) -> Base | None:
@@ -145,24 +161,36 @@ def base_of(params: Params, address: str) -> Base | None:
     return params.bases.get(run)
 
 
+def code_facts(run: str, params: Params) -> dict[str, str]:
+    """The task of a run, and the package and version that provide it; empty for a base model."""
+    if run not in params.tasks:
+        return {}
+    code = task_code(params.tasks[run].task)
+    return {"task": code.task, "task_package": f"{code.distribution} {code.version}"}
+
+
 def stage_body(root: Path, name: str) -> Callable[[Context], dict[str, Any]]:
     """The function `run` of `stages/NAME.py`.
 
     Raises:
         CastawayError: there is no such file.
     """
-    # The import alone is no check: an installed copy of the package could provide the file of another clone.
-    if not (root / "stages" / f"{name}.py").is_file():
-        raise CastawayError(f"stages/{name}.py does not exist, though dvc.yaml names the stage {name}")
+    stage_file(root, name)
     body: Callable[[Context], dict[str, Any]] = importlib.import_module(f"stages.{name}").run
     return body
 
 
-def scratch_folder(stage: declared.Declared) -> Path:
-    """The folder that a killed stage resumes from. Its name is the stage key, so the inputs are always the same."""
-    place = stage.root / "scratch" / stage.run / stage.name / stage.inputs.stage_key[:12]
-    place.mkdir(parents=True, exist_ok=True)
-    return place
+def stage_file(root: Path, name: str) -> Path:
+    """The file of a stage.
+
+    Raises:
+        CastawayError: there is no such file.
+    """
+    # The import alone is no check: an installed copy of the package could provide the file of another clone.
+    path = root / "stages" / f"{name}.py"
+    if not path.is_file():
+        raise CastawayError(f"stages/{name}.py does not exist, though dvc.yaml names the stage {name}")
+    return path
 
 
 def empty(folder: Path) -> None:

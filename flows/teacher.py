@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -13,9 +15,13 @@ from castaway.errors import CastawayError
 from castaway.serving.server import running
 from castaway.serving.vllm import Serving
 from castaway.teacher.key import secret
+from castaway.tools import hardware
 from flows import declared
-from flows.lineage import locked_stages
+from flows.lifeline import guarded
 from flows.process import stopping
+from flows.ready import must_run
+from flows.report import Step
+from flows.slots import VISIBLE
 
 SECTION = "teacher"
 """The section of params.yaml that dvc.yaml lists for each stage that uses the teacher."""
@@ -25,20 +31,37 @@ _one = threading.Lock()
 
 
 @contextmanager
-def serving_for(root: Path, address: str, weights: str, params: TeacherParams) -> Iterator[None]:
+def serving_for(
+    root: Path, address: str, weights: str, params: TeacherParams, visible: Mapping[str, str]
+) -> Iterator[None]:
     """Context in which the teacher is served at `teacher.url`, if the stage uses it and has to run.
+
+    Args:
+        root: the root of the repository.
+        address: the stage.
+        weights: what to serve.
+        params: where the stages expect it.
+        visible: the variable that makes only the stage's GPU visible; empty for all.
 
     Raises:
         CastawayError: params.yaml names no teacher that can be served on this host, or vLLM does not start.
     """
     serving = what_to_serve(root, weights, params)
-    if not asks(root, address):
+    if not uses_teacher(root, address) or not must_run(root, address):
         yield
         return
-    with _one:
+    with _one, ExitStack() as stack:
         print(f"starting vLLM for {address}; its log is {serving.log.relative_to(root)}", flush=True)
-        with running(serving, secret(), stopping):
-            yield
+        # The server gets the environment of this process. A stage on a GPU that starts meanwhile sets its own.
+        before = {name: os.environ.get(name) for name in visible}
+        os.environ.update(visible)
+        try:
+            server = stack.enter_context(running(serving, secret(), stopping))
+        finally:
+            for name, value in before.items():
+                os.environ.pop(name) if value is None else os.environ.update({name: value})
+        stack.enter_context(guarded(server.process.pid))
+        yield
 
 
 def what_to_serve(root: Path, weights: str, params: TeacherParams) -> Serving:
@@ -62,12 +85,17 @@ def what_to_serve(root: Path, weights: str, params: TeacherParams) -> Serving:
     )
 
 
-def asks(root: Path, address: str) -> bool:
-    """Whether the stage depends on the teacher and is out of date, so that it will use the teacher."""
-    stage = declared.load(root, address)
-    if SECTION not in stage.param_names:
-        return False
-    known = locked_stages(root).get(address) if (root / "dvc.lock").exists() else None
-    if known is None or not all((root / path).exists() for path in known.outs):
-        return True
-    return known.key != stage.inputs.stage_key
+def uses_teacher(root: Path, address: str) -> bool:
+    """Whether the stage depends on the teacher."""
+    return SECTION in declared.load(root, address).param_names
+
+
+def on_gpus(root: Path, steps: Sequence[Step], devices: Sequence[hardware.Device]) -> list[Step]:
+    """The steps, those on the CPU that use the teacher on a GPU of this host: vLLM needs one for itself."""
+    if not devices or devices[0].kind not in VISIBLE:
+        return list(steps)
+    kind = devices[0].kind
+    return [
+        replace(step, device=kind) if step.device == "cpu" and uses_teacher(root, step.address) else step
+        for step in steps
+    ]

@@ -1,118 +1,147 @@
 """Records each stage as an MLflow run: parameters, curves, metrics, inputs, outputs and the model.
 
-The store is an SQLite file with an absolute path, so that experiments in temporary copies use the same store. A failure
-of MLflow never stops a training: a warning is printed, and the stage continues.
+A failure of MLflow never stops a training: one warning is printed, and what could not be written is tried again at the
+next update and at the end. All points are kept until then, so that a store that was deleted is filled again.
 """
 
 from __future__ import annotations
 
 import json
-import logging
 import os
-import re
-import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from castaway.datasets.episodes import read_episode
-from castaway.metrics.charts import grouped_bars
-from castaway.tools.view import TaskView, view_of
+from flows import alive, results
 from flows.declared import Declared, flatten
-from flows.environment import main_root
-from flows.records import record_of
-
-REPLAYS = 3
-"""Number of episodes of an evaluation that are logged as pages, those of the final policy first."""
+from flows.records import read_json, record_of, record_path
+from flows.store import client, experiment_id, is_missing, metric_name, one_line
 
 BUFFER = 500
-"""Number of curve points that are collected before they are written."""
+"""Number of points that are written at once."""
+INTERVAL = 2.0
+"""Least time between two writes of curves, in seconds: an update of PPO takes longer, a step of SFT does not."""
+AWAY = 30.0
+"""Time until MLflow is tried again after it failed, in seconds."""
+PATIENCE = 60.0
+"""How long the end of a stage waits for an MLflow that was there before, in seconds."""
+TRIES = 3
+"""How often something is tried while MLflow answers."""
 
 PARENT = "CASTAWAY_PARENT_RUN"
 """Environment variable that gives a stage the id of the driver's MLflow run."""
 
 
-def client() -> Any:
-    """An MLflow client for the store in `MLFLOW_TRACKING_URI`."""
-    # The import and the migration of the database would print a page of log lines.
-    for name in ("alembic", "mlflow.store.db.utils", "mlflow.tracking.fluent"):
-        logging.getLogger(name).setLevel(logging.WARNING)
-    # Traces are written at once, as the process may be killed at any moment.
-    os.environ.setdefault("MLFLOW_ENABLE_ASYNC_TRACE_LOGGING", "false")
-    from mlflow import MlflowClient
-
-    return MlflowClient(os.environ["MLFLOW_TRACKING_URI"])
-
-
-def experiment_id(mlflow: Any, root: Path, name: str) -> str:
-    """The id of the experiment of that name, created if it does not exist, with its files beside the database."""
-    from mlflow.exceptions import MlflowException
-
-    found = mlflow.get_experiment_by_name(name)
-    if found is None:
-        local = os.environ["MLFLOW_TRACKING_URI"].startswith("sqlite:")
-        location = (main_root(root) / "mlruns" / name).as_uri() if local else None
-        try:
-            return str(mlflow.create_experiment(name, artifact_location=location))
-        except MlflowException:  # another stage has created it in the meantime
-            found = mlflow.get_experiment_by_name(name)
-    return str(found.experiment_id)
-
-
-def revision(root: Path) -> str:
-    """The current commit, with `+dirty` if the working tree differs from it.
-
-    `dvc.lock` and `data` do not count: earlier stages have just written them, and they are not code.
-    """
-
-    def git(*arguments: str) -> str:
-        done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=False)
-        return done.stdout.strip()
-
-    head = git("rev-parse", "--verify", "--quiet", "HEAD") or "none"
-    written = (":(exclude)dvc.lock", ":(exclude)data")
-    return f"{head}+dirty" if git("status", "--porcelain", "--untracked-files=no", "--", ".", *written) else head
-
-
 class StageRun:
-    """The MLflow run of one stage; if MLflow cannot be used, every method does nothing."""
+    """The MLflow run of one stage; while MLflow cannot be used, its methods only collect."""
 
-    def __init__(self, declared: Declared, params: Mapping[str, Any], facts: Mapping[str, str]) -> None:
+    def __init__(self, declared: Declared, params: Mapping[str, Any], facts: Mapping[str, str], revision: str) -> None:
         """Open the run.
 
         Args:
             declared: the stage.
             params: the parameters that the stage may read, with the overrides of its run.
             facts: additional tags.
+            revision: the commit that the stage runs with.
         """
         self.run_id: str | None = None
         self.model_id: str | None = None
         self._declared = declared
         self._params = flatten(params)
+        self._tags = run_tags(declared, facts, revision)
+        self._began = _now()
         self._mlflow: Any = None
-        self._points: list[Any] = []
-        self._attempt("open a run", lambda: self._open(facts))
+        self._opened = 0
+        self._described = False
+        self._points: list[tuple[str, float, int, int]] = []
+        """Name, value, time in milliseconds and step of every point so far."""
+        self._written = 0
+        self._refused: set[str] = set()
+        self._next = 0.0
+        self._away = False
+        self._attempt("open a run", lambda: None)
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
-        """Add one point to each curve; points are written in batches of `BUFFER`."""
-        if self._mlflow is None:
-            return
-        from mlflow.entities import Metric
-
-        now = int(time.time() * 1000)
-        self._points += [Metric(metric_name(name), float(value), now, int(step)) for name, value in values.items()]
-        if len(self._points) >= BUFFER:
+        """Add one point to each curve; it is written at once if the last write was `INTERVAL` ago."""
+        self._points += [(metric_name(name), float(value), _now(), int(step)) for name, value in values.items()]
+        if time.monotonic() >= self._next:
             self._attempt("write curves", self._flush)
 
     def trace(
         self, name: str, inputs: Mapping[str, Any], outputs: Mapping[str, Any], began: float, ended: float
     ) -> None:
         """Record one call of an external service; `began` and `ended` are in seconds since 1970."""
-        self._attempt("write a trace", lambda: self._write_trace(name, inputs, outputs, began, ended))
+        if not self._away or time.monotonic() >= self._next:
+            self._attempt("write a trace", lambda: self._write_trace(name, inputs, outputs, began, ended))
+
+    def succeed(self, metrics: Mapping[str, Any], outputs: Mapping[str, str]) -> None:
+        """Write the results and close the run as FINISHED.
+
+        Args:
+            metrics: nested metrics; only numbers are logged.
+            outputs: path to md5 of the outputs.
+        """
+        patience = PATIENCE if self.run_id else 0.0
+        self._points += [(metric_name(key), value, _now(), 0) for key, value in results.numbers(metrics).items()]
+        written = self._attempt("write results", lambda: self._results(metrics, outputs), patience)
+        self._close("FINISHED", patience if written else 0.0)
+
+    def fail(self, status: str) -> None:
+        """Close the run as FAILED or KILLED."""
+        self._close(status, 0.0)
+
+    # What is written ------------------------------------------------------------------------------------------------
+
+    def _flush(self) -> None:
+        """Write the points that are not yet written."""
+        from mlflow.entities import Metric
+        from mlflow.exceptions import MlflowException
+
+        began = time.monotonic()
+        while self._written < len(self._points):
+            points = self._points[self._written : self._written + BUFFER]
+            batch = [Metric(*point) for point in points if point[0] not in self._refused]
+            try:
+                self._mlflow.log_batch(self.run_id, metrics=batch)
+            except MlflowException as error:
+                # A name that MLflow does not take refuses the whole batch, and so does a run that was deleted.
+                if error.error_code != "INVALID_PARAMETER_VALUE" or not self._is_active():
+                    raise
+                self._write_one_by_one(batch)
+            self._written += len(points)
+        # Where writing is slow, it takes a twentieth of the time at most.
+        self._next = time.monotonic() + max(INTERVAL, 20 * (time.monotonic() - began))
+
+    def _write_one_by_one(self, points: Sequence[Any]) -> None:
+        """Write the points of a refused batch one by one, and warn about names that are still refused."""
+        from mlflow.exceptions import MlflowException
+
+        for point in points:
+            if point.key in self._refused:
+                continue
+            try:
+                self._mlflow.log_batch(self.run_id, metrics=[point])
+            except MlflowException as error:
+                if error.error_code != "INVALID_PARAMETER_VALUE":
+                    raise
+                self._refused.add(point.key)
+                warn(f"did not take the metric {point.key}, the others are written", error)
+
+    def _results(self, metrics: Mapping[str, Any], outputs: Mapping[str, str]) -> None:
+        from mlflow.entities import RunTag
+
+        self._flush()
+        declared = self._declared
+        tags = {f"dvc.out.{path}": md5 for path, md5 in outputs.items()}
+        self._mlflow.log_batch(self.run_id, tags=[RunTag(key, value) for key, value in tags.items()])
+        # An output with weights is a model. DVC stores its files; MLflow gets an external LoggedModel without files.
+        has_weights = any(file for out in declared.outs for file in (declared.root / out).glob("*.safetensors"))
+        if has_weights and self.model_id is None:
+            self.model_id = results.log_model(self._mlflow, str(self.run_id), declared, self._params, tags)
+        if declared.name == "evaluate":
+            results.log_pages(self._mlflow, str(self.run_id), declared, self._params, metrics)
 
     def _write_trace(
         self, name: str, inputs: Mapping[str, Any], outputs: Mapping[str, Any], began: float, ended: float
@@ -127,62 +156,90 @@ class StageRun:
         )
         self._mlflow.end_trace(span.trace_id, outputs=dict(outputs), end_time_ns=int(ended * 1e9))
 
-    def succeed(self, metrics: Mapping[str, Any], outputs: Mapping[str, str]) -> None:
-        """Write the results and close the run as FINISHED.
+    def _close(self, status: str, patience: float) -> None:
+        if self.run_id is None:
+            return
+
+        def close() -> None:
+            self._flush()
+            self._mlflow.set_terminated(self.run_id, status)
+
+        self._attempt("close the run", close, patience)
+
+    # Opening, and bringing back -------------------------------------------------------------------------------------
+
+    def _attempt(self, what: str, action: Callable[[], None], patience: float = 0.0) -> bool:
+        """Call `action`; if it fails, bring back what is missing in the store and try again.
 
         Args:
-            metrics: nested metrics; only numbers are logged.
-            outputs: path to md5 of the outputs.
+            what: for the warning.
+            action: what to do, with a run that is open.
+            patience: how long to wait for an MLflow that does not answer, in seconds.
+
+        Returns:
+            Whether it succeeded.
         """
-        self._attempt("write results", lambda: self._results(metrics, outputs))
-        self._close("FINISHED")
+        end, tries = time.monotonic() + patience, 0
+        while True:
+            answers = False
+            try:
+                if tries or self.run_id is None or not self._described:
+                    self._bring_back()
+                answers = True
+                action()
+            except Exception as error:  # any failure of MLflow: the training must continue
+                failure = error
+            else:
+                self._away = False
+                return True
+            tries += 1
+            if tries >= TRIES if answers else tries > 1 and time.monotonic() >= end:
+                break
+            time.sleep(0.1 if answers else 0.5)
+        if not self._away:
+            warn(f"could not {what}, going on without it", failure)
+        self._away = not answers
+        self._next = time.monotonic() + AWAY
+        return False
 
-    def fail(self, status: str) -> None:
-        """Close the run as FAILED or KILLED."""
-        self._close(status)
+    def _bring_back(self) -> None:
+        """Open the store, restore the experiment and the run if they were deleted, or begin the run anew."""
+        self._mlflow = client(self._opened)
+        self._opened += 1
+        experiment = experiment_id(self._mlflow, self._declared.root, self._declared.run or self._declared.name)
+        if self.run_id is None or not self._restored():
+            close_left_open(self._mlflow, experiment, self._declared.root)
+            name = self._declared.address
+            run = self._mlflow.create_run(experiment, start_time=self._began, run_name=name, tags=self._tags)
+            self.run_id, self.model_id, self._written, self._described = run.info.run_id, None, 0, False
+        if not self._described:
+            self._describe()
 
-    def _open(self, facts: Mapping[str, str]) -> None:
-        from mlflow.entities import Param
+    def _restored(self) -> bool:
+        """Whether the run is there, active again if it was deleted in the web page of MLflow."""
+        from mlflow.exceptions import MlflowException
 
-        declared = self._declared
-        self._mlflow = client()
-        experiment = experiment_id(self._mlflow, declared.root, declared.run or declared.name)
-        self._close_stale_runs(experiment)
-        run = self._mlflow.create_run(experiment, run_name=declared.address, tags=self._tags(facts))
-        self.run_id = run.info.run_id
+        try:
+            info = self._mlflow.get_run(self.run_id).info
+        except MlflowException as error:
+            if is_missing(error):
+                return False
+            raise
+        if self._mlflow.get_experiment(info.experiment_id).lifecycle_stage == "deleted":
+            self._mlflow.restore_experiment(info.experiment_id)
+        if not self._is_active():
+            self._mlflow.restore_run(self.run_id)
+        return True
+
+    def _is_active(self) -> bool:
+        return bool(self._mlflow.get_run(self.run_id).info.lifecycle_stage == "active")
+
+    def _describe(self) -> None:
+        """Log the parameters, the data that the stage reads with DVC's hashes, and the models among it."""
+        from mlflow.entities import Dataset, DatasetInput, InputTag, LoggedModelInput, Param
+
         params = [Param(key, str(value)) for key, value in self._params.items()]
         self._mlflow.log_batch(self.run_id, params=params)
-        self._log_inputs()
-
-    def _tags(self, facts: Mapping[str, str]) -> dict[str, str]:
-        declared = self._declared
-        tags = {
-            "dvc.stage": declared.address,
-            "dvc.stage_key": declared.inputs.stage_key,
-            "dvc.rev": revision(declared.root),
-            "process": f"{socket.gethostname()}:{os.getpid()}",
-            "mlflow.source.name": f"stages/{declared.name}.py",
-            **facts,
-        }
-        if experiment := os.environ.get("DVC_EXP_NAME"):
-            tags["dvc.exp"] = experiment
-        if parent := os.environ.get(PARENT):
-            tags["mlflow.parentRunId"] = parent
-        return tags
-
-    def _close_stale_runs(self, experiment: str) -> None:
-        """Close runs of this stage whose process no longer exists: SIGKILL left them marked as RUNNING."""
-        address, host = self._declared.address, socket.gethostname()
-        query = f"tags.`dvc.stage` = '{address}' and attributes.status = 'RUNNING'"
-        for run in self._mlflow.search_runs([experiment], query):
-            name, _, process = run.data.tags.get("process", "").rpartition(":")
-            if name == host and not _alive(int(process)):
-                self._mlflow.set_terminated(run.info.run_id, "KILLED")
-
-    def _log_inputs(self) -> None:
-        """Log the data that the stage reads, with DVC's hashes, and the models among it."""
-        from mlflow.entities import Dataset, DatasetInput, InputTag, LoggedModelInput
-
         tags = [InputTag("mlflow.data.context", self._declared.name)]
         datasets = [
             DatasetInput(Dataset(path, md5, "code", json.dumps({"tags": {"dvc.path": path}})), tags)
@@ -190,130 +247,49 @@ class StageRun:
         ]
         records = [record_of(self._declared.root, path) for path in self._declared.inputs.data]
         models = [record["model_id"] for record in records if record.get("model_id")]
-        known = [LoggedModelInput(model) for model in models if self._knows(model)]
+        known = [LoggedModelInput(model) for model in models if results.knows(self._mlflow, model)]
         if datasets or known:
             self._mlflow.log_inputs(self.run_id, datasets=datasets, models=known)
-
-    def _knows(self, model_id: str) -> bool:
-        """Whether this store has the model; an output from another machine's cache has its model only there."""
-        from mlflow.exceptions import MlflowException
-
-        try:
-            self._mlflow.get_logged_model(model_id)
-        except MlflowException:
-            return False
-        return True
-
-    def _flush(self) -> None:
-        from mlflow.exceptions import MlflowException
-
-        points, self._points = self._points, []
-        for start in range(0, len(points), BUFFER):
-            batch = points[start : start + BUFFER]
-            try:
-                self._mlflow.log_batch(self.run_id, metrics=batch)
-            except MlflowException:
-                self._write_one_by_one(batch)
-
-    def _write_one_by_one(self, points: Sequence[Any]) -> None:
-        """Write the points of a batch that MLflow rejected one by one, and warn about those it still rejects."""
-        from mlflow.exceptions import MlflowException
-
-        refused: dict[str, str] = {}
-        for point in points:
-            try:
-                self._mlflow.log_batch(self.run_id, metrics=[point])
-            except MlflowException as error:
-                refused[point.key] = _line(error)
-        for name, reason in refused.items():
-            print(f"warning: MLflow did not take the metric {name}, the others are written: {reason}", file=sys.stderr)
-
-    def _results(self, metrics: Mapping[str, Any], outputs: Mapping[str, str]) -> None:
-        from mlflow.entities import Metric, RunTag
-
-        self._flush()
-        now = int(time.time() * 1000)
-        numbers = {
-            key: float(value)
-            for key, value in flatten(metrics).items()
-            if isinstance(value, int | float) and not isinstance(value, bool)
-        }
-        self._points = [Metric(metric_name(key), value, now, 0) for key, value in numbers.items()]
-        self._flush()
-        tags = {f"dvc.out.{path}": md5 for path, md5 in outputs.items()}
-        self._mlflow.log_batch(self.run_id, tags=[RunTag(key, value) for key, value in tags.items()])
-        # An output with weights is a model. DVC stores its files; MLflow gets an external LoggedModel without files.
-        if any(weights for out in self._declared.outs for weights in (self._declared.root / out).glob("*.safetensors")):
-            self._log_model(tags)
-        if self._declared.name == "evaluate":
-            self._log_pages(metrics, view_of(self._params[f"tasks.{self._declared.run}.task"]))
-
-    def _log_pages(self, metrics: Mapping[str, Any], view: TaskView) -> None:
-        """Log the task's charts of an evaluation, and pages of the first saved episodes."""
-        self._attempt("draw charts", lambda: self._log_charts(metrics, view))
-        folders = [self._declared.root / out for out in self._declared.outs]
-        found = [path for folder in folders for path in folder.glob("*/*.jsonl")]
-        found.sort(key=lambda path: (path.parent.name != "final", path.parent.name, len(path.stem), path.stem))
-        for path in found[:REPLAYS]:
-            self._attempt(f"show {path.parent.name}/{path.name}", partial(self._log_page, path, view))
-
-    def _log_charts(self, metrics: Mapping[str, Any], view: TaskView) -> None:
-        for name, (groups, figure) in view.charts(metrics).items():
-            self._mlflow.log_text(self.run_id, grouped_bars(groups, figure), f"charts/{name}")
-
-    def _log_page(self, path: Path, view: TaskView) -> None:
-        page = view.page(read_episode(path))
-        if page is not None:
-            self._mlflow.log_text(self.run_id, page, f"replays/{path.parent.name}-{path.stem}.html")
-
-    def _log_model(self, tags: Mapping[str, str]) -> None:
-        from mlflow.entities import LoggedModelOutput
-
-        declared = self._declared
-        model = self._mlflow.create_logged_model(
-            experiment_id=self._mlflow.get_run(self.run_id).info.experiment_id,
-            name=declared.address.replace("@", "-"),
-            source_run_id=self.run_id,
-            params={key: str(value) for key, value in self._params.items()},
-            tags={**tags, "dvc.stage_key": declared.inputs.stage_key, "mlflow.model.isExternal": "true"},
-            model_type=declared.name,
-        )
-        self._mlflow.finalize_logged_model(model.model_id, "READY")
-        self._mlflow.log_outputs(self.run_id, [LoggedModelOutput(model.model_id, step=0)])
-        self.model_id = model.model_id
-
-    def _close(self, status: str) -> None:
-        def close() -> None:
-            self._flush()
-            self._mlflow.set_terminated(self.run_id, status)
-
-        self._attempt("close the run", close)
-
-    def _attempt(self, what: str, action: Callable[[], None]) -> None:
-        if self._mlflow is None and what != "open a run":
-            return
-        try:
-            action()
-        except Exception as error:  # any failure of MLflow: the training must continue
-            if self.run_id is None:
-                self._mlflow = None
-            print(f"warning: MLflow could not {what}, going on without it: {_line(error)}", file=sys.stderr)
+        self._described = True
 
 
-def metric_name(name: str) -> str:
-    """A name that MLflow accepts: characters other than letters, digits and `_-. :/` become underscores."""
-    return re.sub(r"[^\w\-. :/]", "_", name, flags=re.ASCII)
+def run_tags(declared: Declared, facts: Mapping[str, str], revision: str) -> dict[str, str]:
+    """The tags of a stage's run."""
+    tags = {
+        "dvc.stage": declared.address,
+        "dvc.stage_key": declared.inputs.stage_key,
+        "dvc.rev": revision,
+        "process": alive.mark(),
+        "mlflow.source.name": f"stages/{declared.name}.py",
+        "mlflow.source.git.commit": revision.partition("+")[0],
+        **facts,
+    }
+    if experiment := os.environ.get("DVC_EXP_NAME"):
+        tags["dvc.exp"] = experiment
+    if parent := os.environ.get(PARENT):
+        tags["mlflow.parentRunId"] = parent
+    return tags
 
 
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+def close_left_open(mlflow: Any, experiment: str, root: Path) -> None:
+    """Close the runs of the experiment that are marked as RUNNING though their process has ended.
+
+    One whose stage came to its end, as its record shows, could not reach MLflow then and is FINISHED; others were
+    killed.
+    """
+    for run in mlflow.search_runs([experiment], "attributes.status = 'RUNNING'"):
+        tags = run.data.tags
+        if not alive.has_ended(tags.get("process", "")):
+            continue
+        name, _, of = tags.get("dvc.stage", "").partition("@")
+        recorded = read_json(record_path(root, of, name)).get("run_id") if name else None
+        mlflow.set_terminated(run.info.run_id, "FINISHED" if recorded == run.info.run_id else "KILLED")
 
 
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]
+def warn(what: str, error: Exception) -> None:
+    """Print one line about a failure of MLflow."""
+    print(f"warning: MLflow {what}: {one_line(error)}", file=sys.stderr)
+
+
+def _now() -> int:
+    return int(time.time() * 1000)

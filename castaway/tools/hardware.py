@@ -6,13 +6,18 @@ an MI300X is recognised by the ROCm build of torch, its architecture and its num
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from castaway.errors import CastawayError
 
 KINDS = ("cpu", "cuda", "mi300x")
 """The kinds of device that a stage can be pinned to."""
+
+NODES = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd")
+"""Where the drivers of NVIDIA, of Windows (under WSL) and of AMD show themselves on Linux."""
 
 GIBIBYTE = 1024**3
 MI300X_COMPUTE_UNITS = (304, 152, 76, 38)
@@ -78,12 +83,21 @@ def _amd_kind(architecture: str, units: int, memory: int) -> str:
 
 def visible_devices() -> list[Device]:
     """The GPUs that torch can use, in the order of their indices."""
+    # Importing torch takes seconds, and is needless where the kernel knows of no GPU.
+    if sys.platform == "linux" and not any(Path(node).exists() for node in NODES):
+        return []
     import torch
 
     if not torch.cuda.is_available():
         return []
     count = torch.cuda.device_count()
     return [classify(torch.cuda.get_device_properties(index), torch.version.hip) for index in range(count)]
+
+
+def has(kind: str) -> bool:
+    """Whether the first GPU of this host, which torch uses, is of that kind."""
+    devices = visible_devices()
+    return kind == "cpu" or bool(devices and devices[0].kind == kind)
 
 
 def require(kind: str, stage: str) -> Device:

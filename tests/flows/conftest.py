@@ -15,7 +15,7 @@ import pytest
 from mlflow import MlflowClient
 
 from castaway.tasks.registry import entry_point
-from flows import plugins
+from flows import declared, plugins
 from tests.miniature import set_params
 
 ROOT = Path(__file__).parents[2]
@@ -161,3 +161,49 @@ def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
         return place
 
     return make
+
+
+TRACKED = """\
+stages:
+  base:
+    cmd: python -m flows base
+    deps: [stages/base.py]
+    params: [seed, base]
+    outs: [data/base]
+  sft:
+    foreach: ${tasks}
+    do:
+      cmd: python -m flows sft@${key}
+      deps: [data/base]
+      params: [sft]
+      outs: ["data/${key}/sft"]
+  evaluate:
+    foreach: ${tasks}
+    do:
+      cmd: python -m flows evaluate@${key}
+      deps: [data/base]
+      params: [evaluate]
+      outs: ["data/${key}/evaluate"]
+"""
+PARAMS = {"seed": 1, "base": {"layers": 3, "lora": {"rank": 8}}}
+REVISION = "c" * 40
+
+
+@pytest.fixture
+def store(empty_store: Path, tmp_path: Path) -> str:
+    """The address of an MLflow store of its own."""
+    shutil.copy(empty_store, tmp_path)
+    return f"sqlite:///{tmp_path / 'mlflow.db'}"
+
+
+@pytest.fixture
+def made(
+    repository: Callable[[str], Repository], store: str, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], declared.Declared]:
+    """Gives the declaration of a stage in a repository where `data/base` exists."""
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", store)
+    repo = repository(TRACKED)
+    repo.write("stages/base.py", BODY)
+    repo.write("data/base/weights.txt", "1")
+    repo.commit()
+    return lambda address: declared.load(repo.root, address)

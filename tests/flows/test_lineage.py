@@ -104,3 +104,20 @@ def test_nothing_built_is_told(repository: Callable[[str], Repository]) -> None:
     made = repository(PIPELINE)
     with pytest.raises(CastawayError, match=r"there is no dvc\.lock"):
         lineage.locked_stages(made.root)
+
+
+def test_what_was_built_again_alone_is_no_ancestor(built: Repository, capsys: pytest.CaptureFixture[str]) -> None:
+    """The new base model is not what the old sft was trained from, though it lies in the same place."""
+    old = lineage.locked_stages(built.root)["base"].outs["data/base"]
+    built.write("seed.txt", "2")
+    assert built.run("dvc", "repro", "--single-item", "base").returncode == 0
+    write_json(built.root / "data/runs/base.json", {"run_id": "new", "stage_key": "x"})
+    assert lineage.main(["marooned/sft"]) == 0
+    told = capsys.readouterr().out
+    assert f"data/base  md5 {old}  made before the one that is there now; run unknown" in told
+    assert "run new" not in told
+    assert built.run("dvc", "repro", "sft@marooned").returncode == 0
+    assert lineage.main(["marooned/sft"]) == 0
+    told = capsys.readouterr().out
+    assert "made before" not in told
+    assert "run new" in told

@@ -1,7 +1,6 @@
 """The driver on real DVC repositories whose stages are shell commands; no server is needed."""
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -15,15 +14,15 @@ import zc.lockfile
 from mlflow import MlflowClient
 
 from castaway.errors import CastawayError
-from castaway.tasks.registry import read_params
-from castaway.tools import hardware
 from flows import pipeline, slots
 from flows.__main__ import main as flows
 from flows.__main__ import parser
-from flows.display import Display, last_lines, last_text, log_path, new_log
+from flows.display import last_text, log_path, new_log
 from flows.report import Outcome, Step
+from flows.reproduce import rescue, run_step
 from flows.stage import RECEIPT
-from tests.flows.conftest import BODY, ROOT, WAIT, WAITING, Repository, processes_are_gone
+from flows.walk import walk
+from tests.flows.conftest import BODY, WAIT, WAITING, Repository, processes_are_gone
 
 PIPELINE = """\
 stages:
@@ -61,7 +60,7 @@ def ship(repository: Callable[[str], Repository], empty_store: Path) -> Reposito
 
 def build(ship: Repository, *targets: str) -> dict[str, str]:
     steps = pipeline.plan(ship.root, targets)
-    outcomes = pipeline.walk(steps, lambda step, variables: pipeline.run_step(ship.root, step, variables))
+    outcomes = walk(steps, lambda step, _: run_step(ship.root, step, {}))
     return {outcome.step.address: outcome.state for outcome in outcomes}
 
 
@@ -99,6 +98,7 @@ def test_what_needs_a_failed_stage_is_skipped(ship: Repository) -> None:
 
 
 def test_the_command_shows_a_table_and_leaves_a_parent_run(ship: Repository) -> None:
+    ship.change("dvc.yaml", "device: cuda", "device: cpu")
     ship.write("broken", "")
     done = ship.run("flows", "pipeline", "flag")
     assert done.returncode == 2
@@ -129,7 +129,7 @@ def test_a_stage_that_takes_too_long_is_stopped_with_all_its_children(ship: Repo
     ship.write("dvc.yaml", WAIT.replace("10", "0.25"))
     ship.write("wait.py", WAITING)
     (step,) = pipeline.plan(ship.root, [])
-    outcome = pipeline.run_step(ship.root, step, {})
+    outcome = run_step(ship.root, step, {})
     assert outcome.state == "Failed"
     assert outcome.message == "wait was stopped after 0.25 minutes (meta.timeout_minutes in dvc.yaml)"
     assert processes_are_gone(ship)
@@ -202,10 +202,10 @@ def test_independent_stages_run_side_by_side(ship: Repository) -> None:
     ship.write("meet.py", MEET)
     steps = pipeline.plan(ship.root, [])
 
-    def run(step: Step, variables: dict[str, str]) -> Outcome:
-        return pipeline.run_step(ship.root, step, variables, log=new_log(ship.root, step.address))
+    def run(step: Step, place: int) -> Outcome:
+        return run_step(ship.root, step, {}, log=new_log(ship.root, step.address))
 
-    outcomes = pipeline.walk(steps, run, 2)
+    outcomes = walk(steps, run, 2)
     assert "Failed" not in [outcome.state for outcome in outcomes]
     assert (ship.root / "data/ship").read_text() == "port\nstarboard\n"
 
@@ -247,68 +247,20 @@ def test_a_finished_stage_that_dvc_lost_is_saved(ship: Repository, tmp_path: Pat
 
     (step,) = pipeline.plan(ship.root, [])
     ran = json.loads(receipt.read_text())
-    assert not pipeline.rescue(ship.root, step, {**ran, "stage_key": "of other inputs"})
-    assert pipeline.rescue(ship.root, step, ran)
-    outcome = pipeline.run_step(ship.root, step, {})
+    assert not rescue(ship.root, step, {**ran, "stage_key": "of other inputs"})
+    assert rescue(ship.root, step, ran)
+    outcome = run_step(ship.root, step, {})
     assert outcome.state == "Cached"
     assert outcome.record["run_id"] == ran["run_id"]
 
 
-def test_each_task_keeps_to_one_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    tasks = ["marooned", "openspiel", "strictbot"]
-    assert [pipeline.gpu_index(f"sft@{task}", tasks, 2) for task in tasks] == [0, 1, 0]
-    assert pipeline.gpu_index("base", tasks, 2) == 0
+def test_a_stage_sees_only_its_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HIP_VISIBLE_DEVICES", raising=False)
     assert slots.visible_variables("mi300x", 1) == {"HIP_VISIBLE_DEVICES": "1"}
     monkeypatch.setenv("HIP_VISIBLE_DEVICES", "4, 6")
     assert slots.visible_variables("mi300x", 1) == {"HIP_VISIBLE_DEVICES": "6"}
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     assert slots.visible_variables("cuda", 0) == {"CUDA_VISIBLE_DEVICES": "0"}
-
-
-def steps_of(graph: dict[str, str], device: str = "cpu") -> list[Step]:
-    return [Step(name, tuple(upstream.split()), device, 1.0, ()) for name, upstream in graph.items()]
-
-
-def test_the_longest_way_to_the_end_is_begun_first() -> None:
-    steps = steps_of({"base": "", "short": "", "sft": "base", "ppo": "sft", "long": ""})
-    by_depth = [step.address for step in pipeline.longest_first(steps, {})]
-    assert by_depth == ["base", "sft", "short", "ppo", "long"]
-    seconds = {"base": 10.0, "sft": 1.0, "ppo": 5.0, "short": 2.0, "long": 15.5}
-    assert [step.address for step in pipeline.longest_first(steps, seconds)] == ["base", "long", "sft", "ppo", "short"]
-    del seconds["long"]  # taken for the average, 4.5
-    assert [step.address for step in pipeline.longest_first(steps, seconds)] == ["base", "sft", "ppo", "long", "short"]
-
-    begun = []
-
-    def run(step: Step, variables: dict[str, str]) -> Outcome:
-        begun.append(step.address)
-        return Outcome(step, "Ran")
-
-    outcomes = pipeline.walk(steps, run, seconds=seconds)
-    assert begun == ["base", "sft", "ppo", "long", "short"]
-    assert [outcome.step for outcome in outcomes] == steps
-
-
-def test_the_recorded_seconds_are_those_of_the_last_run(tmp_path: Path) -> None:
-    for path, text in (("a/runs/sft.json", '{"seconds": 2}'), ("b/runs/sft.json", "{"), ("runs/sft.json", "{}")):
-        (tmp_path / "data" / path).parent.mkdir(parents=True)
-        (tmp_path / "data" / path).write_text(text)
-    steps = steps_of({"sft@a": "", "sft@b": "", "sft": "", "ppo@a": ""})
-    assert pipeline.recorded_seconds(tmp_path, steps) == {"sft@a": 2.0}
-
-
-def test_whatever_a_step_raises_is_its_failure() -> None:
-    def run(step: Step, variables: dict[str, str]) -> Outcome:
-        if step.address == "leak":
-            raise OSError("no space left on device")
-        return Outcome(step, "Ran")
-
-    steps = steps_of({"leak": "", "sink": "leak", "drown": "sink", "swim": ""})
-    outcomes = pipeline.walk(steps, run, 2)
-    assert [outcome.state for outcome in outcomes] == ["Failed", "Skipped", "Skipped", "Ran"]
-    assert outcomes[0].message == "leak failed: OSError: no space left on device"
-    assert outcomes[2].message == "needs sink"
 
 
 def test_a_lost_step_is_an_exit_status(
@@ -325,63 +277,7 @@ def test_a_lost_step_is_an_exit_status(
     assert capsys.readouterr().err.splitlines()[-1] == "error: sail failed: OSError: no space left on device"
 
 
-def test_each_gpu_is_held_by_one_stage_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    meeting = threading.Barrier(2)
-    held: list[str] = []
-    seen: list[str] = []
-
-    def run(step: Step, variables: dict[str, str]) -> Outcome:
-        mine = variables["CUDA_VISIBLE_DEVICES"]
-        assert mine not in held
-        held.append(mine)
-        seen.append(mine)
-        meeting.wait(30)
-        held.remove(mine)
-        meeting.wait(30)
-        return Outcome(step, "Ran")
-
-    outcomes = pipeline.walk(steps_of(dict.fromkeys("abcd", ""), "cuda"), run, 1, 2)
-    assert [(outcome.state, outcome.message) for outcome in outcomes] == [("Ran", "")] * 4
-    assert sorted(seen) == ["0", "0", "1", "1"]
-
-    monkeypatch.setattr(hardware, "visible_devices", lambda: [hardware.CPU] * 3)
-    assert pipeline.gpus(steps_of({"a": ""}, "cuda")) == 3
-    assert pipeline.gpus(steps_of({"a": ""})) == 0
-
-
-def test_the_last_of_a_log_is_what_a_terminal_would_show(tmp_path: Path) -> None:
-    log = new_log(tmp_path, "sft@marooned")
-    assert last_text(log) == ""
-    log.write_bytes(b"first\n\nppo:  1%\rppo: 50%\r\x1b[1mppo\x1b[0m: 99%\r\n[bold] \xff\n")
-    assert last_lines(log, 2) == ["ppo: 99%", "[bold] \ufffd"]
-    log.write_bytes(b"first\n 7/9 steps\r")
-    assert last_text(log) == "7/9 steps"
-    assert last_lines(tmp_path / "missing", 1) == []
-    assert new_log(tmp_path, "sft@marooned").read_bytes() == b""
-
-    display = Display(tmp_path)
-    (step,) = steps_of({"sft@marooned": ""})
-    display.started(step)
-    assert display.table().row_count == 1
-    display.ended(Outcome(step, "Ran", 14.2))
-    assert display.table().row_count == 0
-
-
 @pytest.mark.parametrize("line", ["pipeline --force a@x b@x", "--force pipeline a@x b@x", "pipeline a@x b@x --force"])
 def test_options_stand_anywhere(line: str) -> None:
     options = parser().parse_intermixed_args(line.split())
     assert (options.command, options.targets, options.force) == ("pipeline", ["a@x", "b@x"], True)
-
-
-def test_the_cores_bound_what_runs_side_by_side() -> None:
-    params = read_params(ROOT / "params.yaml")
-    cpu, gpu = (Step(device, (), device, 1.0, ()) for device in ("cpu", "cuda"))
-    assert pipeline.side_by_side([cpu] * 5, params) == max(1, (os.cpu_count() or 1) // params.threads)
-    assert pipeline.side_by_side([cpu, gpu, gpu], params) == 3
-
-
-def test_an_outcome_is_a_row() -> None:
-    step = Step("sft@marooned", (), "cpu", 1.0, ("data/marooned/sft",))
-    outcome = Outcome(step, "Ran", 1.26, record={"run_id": None, "began": "now"})
-    assert outcome.row() == {"stage": "sft@marooned", "state": "Ran", "seconds": "1.3", "run": "-", "made": "now"}

@@ -175,13 +175,6 @@ def run(context):
     assert states == ["FINISHED", "KILLED"]
 
 
-def test_a_dead_prefect_server_is_told_at_once(project: Repository) -> None:
-    done = project.run("flows", "base", PREFECT_API_URL="http://127.0.0.1:9/api")
-    assert done.returncode == 2
-    assert "PREFECT_API_URL is http://127.0.0.1:9/api but no Prefect server answers there" in done.stderr
-    assert done.stderr.count("\n") == 1
-
-
 def test_stages_see_a_fixed_hash_seed_and_the_threads_of_the_parameters(project: Repository) -> None:
     project.write(
         "stages/base.py",

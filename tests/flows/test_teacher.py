@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import signal
 import socket
+import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
+import psutil
 import pytest
 
 from castaway.config.sections import TeacherParams
 from castaway.errors import CastawayError
 from castaway.tasks.registry import read_params
-from flows.teacher import serving_for, what_to_serve
+from castaway.tools.hardware import Device
+from flows import pipeline
+from flows.ready import must_run
+from flows.teacher import on_gpus, serving_for, what_to_serve
+from tests.flows.conftest import Repository
+from tests.flows.running import until
 from tests.miniature import ROOT, make_clone
 
 FAKE = ROOT / "tests/castaway/serving/fake_vllm.py"
@@ -51,9 +62,9 @@ def healthy(port: int) -> bool:
 def test_it_is_there_while_a_stage_asks_it(root: Path) -> None:
     port = free_port()
     params = teacher(url=f"http://127.0.0.1:{port}/v1")
-    with serving_for(root, "sft@marooned", "good", params):
+    with serving_for(root, "sft@marooned", "good", params, {}):
         assert not healthy(port)
-    with serving_for(root, "ppo@marooned", "good", params):
+    with serving_for(root, "ppo@marooned", "good", params, {}):
         assert healthy(port)
     assert not healthy(port)
 
@@ -69,3 +80,90 @@ def test_it_is_there_while_a_stage_asks_it(root: Path) -> None:
 def test_what_cannot_be_served_here_is_told_before_anything_starts(changes: dict[str, str], sentence: str) -> None:
     with pytest.raises(CastawayError, match=sentence):
         what_to_serve(ROOT, "good", teacher(**changes))
+
+
+JUDGED = """\
+stages:
+  ppo:
+    cmd: echo trained > data/ppo
+    deps: [hull.txt]
+    params: [teacher]
+    outs: [data/ppo]
+  sft:
+    cmd: echo tuned > data/sft
+    deps: [hull.txt]
+    outs: [data/sft]
+"""
+
+
+def test_it_is_not_started_for_what_dvc_restores(repository: Callable[[str], Repository]) -> None:
+    made = repository(JUDGED)
+    made.write("hull.txt", "oak")
+    made.write("data/.gitkeep", "")
+    assert must_run(made.root, "ppo")
+    assert made.run("dvc", "repro").returncode == 0
+    assert not must_run(made.root, "ppo")
+    for path in (made.root / "dvc.lock", made.root / "data/ppo"):
+        path.unlink()
+    assert not must_run(made.root, "ppo")  # the run-cache has it
+    port = free_port()
+    with serving_for(made.root, "ppo", "good", teacher(url=f"http://127.0.0.1:{port}/v1"), {}):
+        assert not healthy(port)
+    shutil.rmtree(made.root / ".dvc/cache/files")
+    assert must_run(made.root, "ppo")
+
+
+def test_on_a_gpu_it_takes_the_place_of_one(repository: Callable[[str], Repository]) -> None:
+    steps = pipeline.plan(repository(JUDGED).root, [])
+    cuda = Device("cuda", "NVIDIA H100")
+    root = Path.cwd()
+    assert {step.address: step.device for step in on_gpus(root, steps, [cuda])} == {"ppo": "cuda", "sft": "cpu"}
+    assert on_gpus(root, steps, []) == steps
+
+
+def test_it_sees_the_gpu_of_its_stage_and_nobody_else_does(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    port = free_port()
+    visible = {"CUDA_VISIBLE_DEVICES": "1"}
+    with serving_for(root, "ppo@marooned", "good", teacher(url=f"http://127.0.0.1:{port}/v1"), visible):
+        assert os.environ["CUDA_VISIBLE_DEVICES"] == "0,1"
+        (server,) = [
+            process
+            for process in psutil.Process().children()
+            if str(port) in process.cmdline() and process.status() != psutil.STATUS_ZOMBIE
+        ]
+        assert server.environ()["CUDA_VISIBLE_DEVICES"] == "1"
+
+
+def test_a_port_that_is_taken_is_told_in_one_sentence(root: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        params = teacher(url=f"http://127.0.0.1:{taken.getsockname()[1]}/v1")
+        sentence = r"port \d+ of 127\.0\.0\.1 cannot be used .Address already in use"
+        serving = serving_for(root, "ppo@marooned", "good", params, {})
+        with pytest.raises(CastawayError, match=sentence), serving:
+            pass
+
+
+KILLED = """\
+import os, signal
+from pathlib import Path
+from castaway.config.sections import TeacherParams
+from castaway.tasks.registry import read_params
+from flows.teacher import serving_for
+chosen = read_params(Path("params.yaml")).teacher
+params = TeacherParams.model_validate({**chosen.model_dump(), "kind": "openai", "url": os.environ["URL"]})
+with serving_for(Path.cwd(), "ppo@marooned", "good", params, {}):
+    print("here", flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_it_ends_with_a_driver_that_is_killed(root: Path) -> None:
+    port = free_port()
+    variables = {**os.environ, "URL": f"http://127.0.0.1:{port}/v1", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", KILLED], cwd=root, env=variables, stdout=subprocess.PIPE, text=True)
+    assert done.returncode == -signal.SIGKILL
+    assert "here\n" in done.stdout
+    until(lambda: not healthy(port), "the end of the server")

@@ -2,9 +2,6 @@
 
 import json
 import math
-import os
-import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,56 +13,12 @@ from flows import declared, lineage, tracking
 from flows.records import Curves, read_json, record_of, write_json
 from flows.stage import execute
 from tests.castaway.tools.marooned.replay.episodes import played
-from tests.flows.conftest import BODY, Repository
-
-PIPELINE = """\
-stages:
-  base:
-    cmd: python -m flows base
-    deps: [stages/base.py]
-    params: [seed, base]
-    outs: [data/base]
-  sft:
-    foreach: ${tasks}
-    do:
-      cmd: python -m flows sft@${key}
-      deps: [data/base]
-      params: [sft]
-      outs: ["data/${key}/sft"]
-  evaluate:
-    foreach: ${tasks}
-    do:
-      cmd: python -m flows evaluate@${key}
-      deps: [data/base]
-      params: [evaluate]
-      outs: ["data/${key}/evaluate"]
-"""
-
-PARAMS = {"seed": 1, "base": {"layers": 3, "lora": {"rank": 8}}}
+from tests.flows.conftest import PARAMS, REVISION
 
 
 def of_task(name: str) -> dict[str, Any]:
     """Parameters of a run that is called as its task is."""
     return {"tasks": {name: {"task": name}}}
-
-
-@pytest.fixture
-def store(empty_store: Path, tmp_path: Path) -> str:
-    shutil.copy(empty_store, tmp_path)
-    return f"sqlite:///{tmp_path / 'mlflow.db'}"
-
-
-@pytest.fixture
-def made(
-    repository: Callable[[str], Repository], store: str, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[str], declared.Declared]:
-    """Gives the declaration of a stage in a repository where `data/base` exists."""
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", store)
-    repo = repository(PIPELINE)
-    repo.write("stages/base.py", BODY)
-    repo.write("data/base/weights.txt", "1")
-    repo.commit()
-    return lambda address: declared.load(repo.root, address)
 
 
 def runs(store: str, stage: declared.Declared) -> list[Any]:
@@ -76,7 +29,7 @@ def runs(store: str, stage: declared.Declared) -> list[Any]:
 
 def test_a_run_holds_all_that_is_to_be_known(made: Callable[[str], declared.Declared], store: str) -> None:
     stage = made("base")
-    run = tracking.StageRun(stage, PARAMS, {"device.kind": "cpu"})
+    run = tracking.StageRun(stage, PARAMS, {"device.kind": "cpu"}, REVISION)
     for step in range(tracking.BUFFER + 7):
         run.log(step, {"loss": 1 / (step + 1)})
     run.succeed({"score": {"mean": 0.5}, "sunk": True, "name": "Friday"}, {"data/base": "a" * 32 + ".dir"})
@@ -91,14 +44,14 @@ def test_a_run_holds_all_that_is_to_be_known(made: Callable[[str], declared.Decl
     tags = found.data.tags
     assert tags["dvc.stage"] == "base"
     assert tags["dvc.stage_key"] == stage.inputs.stage_key
-    assert len(tags["dvc.rev"]) == 40
+    assert tags["dvc.rev"] == tags["mlflow.source.git.commit"] == REVISION
     assert tags["dvc.out.data/base"] == "a" * 32 + ".dir"
     assert tags["device.kind"] == "cpu"
     assert [one.info.run_id for one in runs(store, stage)] == [run.run_id]
 
 
 def test_a_call_is_a_trace_of_its_run(made: Callable[[str], declared.Declared], store: str) -> None:
-    run = tracking.StageRun(made("base"), PARAMS, {})
+    run = tracking.StageRun(made("base"), PARAMS, {}, REVISION)
     run.trace("verdict", {"messages": [{"role": "user", "content": "?"}]}, {"answer": "!"}, 1_000.0, 1_002.5)
     run.succeed({}, {})
     client = MlflowClient(store)
@@ -114,11 +67,11 @@ def test_runs_are_linked_by_data_and_by_models(made: Callable[[str], declared.De
     for out in ("data/base", "data/marooned/sft"):  # an out with weights is a model
         (base.root / out).mkdir(parents=True, exist_ok=True)
         (base.root / out / "adapter_model.safetensors").write_bytes(b"")
-    parent = tracking.StageRun(made("base"), PARAMS, {})
+    parent = tracking.StageRun(made("base"), PARAMS, {}, REVISION)
     parent.succeed({}, {})
     write_json(base.root / "data/runs/base.json", {"model_id": parent.model_id})
 
-    child = tracking.StageRun(made("sft@marooned"), PARAMS, {})
+    child = tracking.StageRun(made("sft@marooned"), PARAMS, {}, REVISION)
     child.succeed({}, {})
 
     client = MlflowClient(store)
@@ -132,7 +85,7 @@ def test_runs_are_linked_by_data_and_by_models(made: Callable[[str], declared.De
 
 
 def test_an_out_without_weights_is_no_model(made: Callable[[str], declared.Declared], store: str) -> None:
-    run = tracking.StageRun(made("base"), PARAMS, {})
+    run = tracking.StageRun(made("base"), PARAMS, {}, REVISION)
     run.succeed({}, {})
     assert run.model_id is None
     assert not MlflowClient(store).search_logged_models(
@@ -150,7 +103,7 @@ def test_an_evaluation_can_be_watched(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("".join(json.dumps(row) + "\n" for row in played(3, "crew", {})), encoding="utf-8")
     (folder / "final/8.jsonl").write_text('{"task_id": 8}\n', encoding="utf-8")  # of another game
-    run = tracking.StageRun(stage, of_task("marooned"), {})
+    run = tracking.StageRun(stage, of_task("marooned"), {}, REVISION)
     run.succeed({}, {})
     told = capsys.readouterr().err
     assert told.startswith("warning: MLflow could not show final/8.jsonl, going on without it: ")
@@ -169,7 +122,7 @@ def test_an_evaluation_has_the_charts_of_its_tasks_view(
 ) -> None:
     seats = ("", "mcts-10_", "mcts-50_")
     figures = {f"{seat}success_rate{end}": 0.5 for seat in seats for end in ("", "_low", "_high")}
-    run = tracking.StageRun(made("evaluate@openspiel"), of_task("openspiel"), {})
+    run = tracking.StageRun(made("evaluate@openspiel"), of_task("openspiel"), {}, REVISION)
     run.succeed({"games": {"nim": {"final": figures}}}, {})
     assert capsys.readouterr().err == ""
     client = MlflowClient(store)
@@ -178,7 +131,7 @@ def test_an_evaluation_has_the_charts_of_its_tasks_view(
     assert "nim" in Path(client.download_artifacts(str(run.run_id), charts[0], str(tmp_path))).read_text("utf-8")
 
     # A view that cannot draw costs its charts and nothing else.
-    run = tracking.StageRun(made("evaluate@openspiel"), of_task("openspiel"), {})
+    run = tracking.StageRun(made("evaluate@openspiel"), of_task("openspiel"), {}, REVISION)
     run.succeed({"score": 1}, {"data/openspiel/evaluate": "c" * 32})
     assert "warning: MLflow could not draw charts, going on without it: " in capsys.readouterr().err
     found = client.get_run(str(run.run_id))
@@ -189,7 +142,7 @@ def test_an_evaluation_has_the_charts_of_its_tasks_view(
 def test_metrics_have_names_that_mlflow_takes(
     made: Callable[[str], declared.Declared], store: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = tracking.StageRun(made("base"), PARAMS, {})
+    run = tracking.StageRun(made("base"), PARAMS, {}, REVISION)
     run.log(0, {"accuracy (top 5)": 0.25})
     run.succeed({"level, against a curt one": 0.5, "größe": 1, "usual_name-1.a b/c:d": 2}, {})
     assert capsys.readouterr().err == ""
@@ -206,7 +159,7 @@ def test_metrics_have_names_that_mlflow_takes(
 def test_a_refused_name_is_told_and_the_others_are_written(
     made: Callable[[str], declared.Declared], store: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = tracking.StageRun(made("base"), PARAMS, {})
+    run = tracking.StageRun(made("base"), PARAMS, {}, REVISION)
     for step in range(3):
         run.log(step, {"../up": 1.0, "loss": step})
     run.succeed({"/top": 1.0, "score": {"mean": 0.5}}, {"data/base": "a" * 32})
@@ -225,7 +178,7 @@ def test_a_refused_name_is_told_and_the_others_are_written(
 def test_an_ancestor_from_another_machine_is_left_out(made: Callable[[str], declared.Declared], store: str) -> None:
     stage = made("sft@marooned")
     write_json(stage.root / "data/runs/base.json", {"model_id": "m-00000000000000000000000000000000"})
-    run = tracking.StageRun(stage, PARAMS, {})
+    run = tracking.StageRun(stage, PARAMS, {}, REVISION)
     run.succeed({}, {})
     found = MlflowClient(store).get_run(str(run.run_id))
     assert found.info.status == "FINISHED"
@@ -237,7 +190,7 @@ def test_a_run_names_its_driver_and_its_experiment(
 ) -> None:
     monkeypatch.setenv(tracking.PARENT, "feed")
     monkeypatch.setenv("DVC_EXP_NAME", "bold-crew")
-    run = tracking.StageRun(made("base"), PARAMS, {})
+    run = tracking.StageRun(made("base"), PARAMS, {}, REVISION)
     tags = MlflowClient(store).get_run(str(run.run_id)).data.tags
     assert (tags["mlflow.parentRunId"], tags["dvc.exp"]) == ("feed", "bold-crew")
     run.fail("KILLED")
@@ -245,13 +198,14 @@ def test_a_run_names_its_driver_and_its_experiment(
 
 
 def test_a_run_whose_process_died_is_closed_by_the_next(made: Callable[[str], declared.Declared], store: str) -> None:
-    dead = tracking.StageRun(made("base"), PARAMS, {})
-    alive = tracking.StageRun(made("base"), PARAMS, {})
+    dead = tracking.StageRun(made("base"), PARAMS, {}, REVISION)
+    alive = tracking.StageRun(made("base"), PARAMS, {}, REVISION)
     client = MlflowClient(store)
     assert client.get_run(str(dead.run_id)).info.status == "RUNNING"
-    host = client.get_run(str(dead.run_id)).data.tags["process"].partition(":")[0]
-    client.set_tag(str(dead.run_id), "process", f"{host}:{2**22 + 1}")  # no process has such a number
-    tracking.StageRun(made("base"), PARAMS, {}).succeed({}, {})
+    host, number, start = client.get_run(str(dead.run_id)).data.tags["process"].split(":")
+    # The number was given to another process since.
+    client.set_tag(str(dead.run_id), "process", f"{host}:{number}:{int(start) - 1}")
+    tracking.StageRun(made("base"), PARAMS, {}, REVISION).succeed({}, {})
     assert client.get_run(str(dead.run_id)).info.status == "KILLED"
     assert client.get_run(str(alive.run_id)).info.status == "RUNNING"
 
@@ -264,7 +218,7 @@ def test_without_mlflow_the_stage_goes_on(
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/no/such/folder/mlflow.db")
     (tmp_path / "no").write_text("a file where a folder is needed", encoding="utf-8")
-    run = tracking.StageRun(made("base"), PARAMS, {})
+    run = tracking.StageRun(made("base"), PARAMS, {}, REVISION)
     run.log(1, {"loss": 1.0})
     run.succeed({"score": 1}, {})
     assert (run.run_id, run.model_id) == (None, None)
@@ -274,7 +228,7 @@ def test_without_mlflow_the_stage_goes_on(
 
 
 def test_a_stage_that_fails_is_marked(
-    made: Callable[[str], declared.Declared], store: str, monkeypatch: pytest.MonkeyPatch
+    made: Callable[[str], declared.Declared], store: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     from castaway.tasks.registry import read_params
     from castaway.tools.hardware import CPU
@@ -287,7 +241,7 @@ def test_a_stage_that_fails_is_marked(
 
     monkeypatch.setattr(module, "stage_body", lambda root, name: sink)
     with pytest.raises(RuntimeError, match="the ship sinks"):
-        execute(stage, read_params(stage.root / "params.yaml"), CPU)
+        execute(stage, read_params(stage.root / "params.yaml"), CPU, tmp_path / "scratch")
     (found,) = [run for run in runs(store, stage) if run.info.status == "FAILED"]
     assert found.data.tags["dvc.stage"] == "base"
 
@@ -296,7 +250,7 @@ def test_sync_tags_runs_with_what_they_made(
     made: Callable[[str], declared.Declared], store: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stage = made("base")
-    run = tracking.StageRun(stage, PARAMS, {})
+    run = tracking.StageRun(stage, PARAMS, {}, REVISION)
     run.succeed({}, {})
     record = {"run_id": run.run_id, "stage_key": "key"}
     entry = {"cmd": "x", "outs": [{"path": "data/base", "md5": "b" * 32}]}
@@ -340,26 +294,3 @@ def test_a_record_that_cannot_be_read_is_empty(tmp_path: Path) -> None:
     assert read_json(tmp_path / "broken.json") == {}
     write_json(tmp_path / "data/marooned/runs/sft.json", {"run_id": "x"})
     assert record_of(tmp_path, "data/marooned/sft") == {"run_id": "x"}
-
-
-def test_a_revision_is_dirty_by_code_and_params_not_by_what_stages_write(tmp_path: Path) -> None:
-    def git(*arguments: str) -> None:
-        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments], cwd=tmp_path, check=True)
-
-    files = [tmp_path / "dvc.lock", tmp_path / "data" / "metrics.json", tmp_path / "params.yaml"]
-    files[1].parent.mkdir()
-    for file in files:
-        file.write_text("1\n", "utf-8")
-    git("init", "--quiet")
-    git("add", ".")
-    git("commit", "--quiet", "--message=all")
-    clean = tracking.revision(tmp_path)
-    assert len(clean) == 40
-    for file, found in zip(files, (clean, clean, f"{clean}+dirty"), strict=True):
-        file.write_text("2\n", "utf-8")
-        assert tracking.revision(tmp_path) == found
-
-
-def test_a_process_is_alive_or_not() -> None:
-    assert tracking._alive(os.getpid())
-    assert not tracking._alive(2**22 + 1)

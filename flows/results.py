@@ -1,0 +1,97 @@
+"""What a finished stage adds to its MLflow run: figures, the model, and the charts and pages of an evaluation."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from castaway.datasets.episodes import read_episode
+from castaway.metrics.charts import grouped_bars
+from castaway.tools.view import TaskView, view_of
+from flows.declared import Declared, flatten
+from flows.store import is_missing, one_line
+
+REPLAYS = 3
+"""Number of episodes of an evaluation that are logged as pages, those of the final policy first."""
+
+
+def numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """The numbers among nested metrics, with dotted keys."""
+    return {
+        key: float(value)
+        for key, value in flatten(metrics).items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    }
+
+
+def knows(mlflow: Any, model_id: str) -> bool:
+    """Whether this store has the model; an output from another machine's cache has its model only there."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        mlflow.get_logged_model(model_id)
+    except MlflowException as error:
+        if is_missing(error):
+            return False
+        raise
+    return True
+
+
+def log_model(
+    mlflow: Any, run_id: str, declared: Declared, params: Mapping[str, Any], tags: Mapping[str, str]
+) -> str | None:
+    """Log a model that points to DVC's files, and return its id.
+
+    Args:
+        mlflow: the client.
+        run_id: the stage's run.
+        declared: the stage.
+        params: its parameters with dotted keys.
+        tags: the hashes of its outputs.
+    """
+    from mlflow.entities import LoggedModelOutput
+
+    model = mlflow.create_logged_model(
+        experiment_id=mlflow.get_run(run_id).info.experiment_id,
+        name=declared.address.replace("@", "-"),
+        source_run_id=run_id,
+        params={key: str(value) for key, value in params.items()},
+        tags={**tags, "dvc.stage_key": declared.inputs.stage_key, "mlflow.model.isExternal": "true"},
+        model_type=declared.name,
+    )
+    mlflow.finalize_logged_model(model.model_id, "READY")
+    mlflow.log_outputs(run_id, [LoggedModelOutput(model.model_id, step=0)])
+    return str(model.model_id)
+
+
+def log_pages(
+    mlflow: Any, run_id: str, declared: Declared, params: Mapping[str, Any], metrics: Mapping[str, Any]
+) -> None:
+    """Log the task's charts of an evaluation, and pages of the first saved episodes; what fails costs only itself."""
+    view = view_of(params[f"tasks.{declared.run}.task"])
+    _attempt("draw charts", partial(_log_charts, mlflow, run_id, metrics, view))
+    found = [path for out in declared.outs for path in (declared.root / out).glob("*/*.jsonl")]
+    found.sort(key=lambda path: (path.parent.name != "final", path.parent.name, len(path.stem), path.stem))
+    for path in found[:REPLAYS]:
+        _attempt(f"show {path.parent.name}/{path.name}", partial(_log_page, mlflow, run_id, path, view))
+
+
+def _log_charts(mlflow: Any, run_id: str, metrics: Mapping[str, Any], view: TaskView) -> None:
+    for name, (groups, figure) in view.charts(metrics).items():
+        mlflow.log_text(run_id, grouped_bars(groups, figure), f"charts/{name}")
+
+
+def _log_page(mlflow: Any, run_id: str, path: Path, view: TaskView) -> None:
+    page = view.page(read_episode(path))
+    if page is not None:
+        mlflow.log_text(run_id, page, f"replays/{path.parent.name}-{path.stem}.html")
+
+
+def _attempt(what: str, action: Callable[[], None]) -> None:
+    try:
+        action()
+    except Exception as error:
+        print(f"warning: MLflow could not {what}, going on without it: {one_line(error)}", file=sys.stderr)

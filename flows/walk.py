@@ -1,0 +1,130 @@
+"""Goes through the steps of a plan: which may start now, in which order, and how many side by side."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from pathlib import Path
+from statistics import fmean
+from typing import Protocol
+
+from castaway.config.params import Params
+from castaway.errors import CastawayError
+from castaway.tools import hardware
+from flows import records
+from flows.process import stopped_together
+from flows.report import Outcome, Step
+
+
+class Watcher(Protocol):
+    """Is told of the start and the end of each step."""
+
+    def started(self, step: Step) -> None:
+        """A step has started."""
+
+    def ended(self, outcome: Outcome) -> None:
+        """A step has ended, or was skipped."""
+
+
+def walk(
+    steps: Sequence[Step],
+    run: Callable[[Step, int], Outcome],
+    cores: int = 1,
+    gpus: int = 1,
+    *,
+    seconds: Mapping[str, float] | None = None,
+    watchers: Sequence[Watcher] = (),
+) -> list[Outcome]:
+    """Run the steps in threads; a step that depends on one that was not built is skipped.
+
+    Args:
+        steps: the steps, dependencies first.
+        run: builds a step in a place: the index of its GPU, or for a step on the CPU of its share of the cores.
+        cores: number of steps on the CPU that may run in parallel.
+        gpus: number of steps on GPUs that may run in parallel, each on its own GPU.
+        seconds: times that steps took before, by address; the step with the longest path to the end starts first.
+        watchers: are told of the start and end of each step.
+
+    Returns:
+        The outcomes, in the order of the steps.
+    """
+    outcomes: dict[str, Outcome] = {}
+    running: dict[Future[Outcome], tuple[Step, int]] = {}
+    waiting = longest_first(steps, seconds or {})
+
+    def end(outcome: Outcome) -> None:
+        outcomes[outcome.step.address] = outcome
+        for watcher in watchers:
+            watcher.ended(outcome)
+
+    with ThreadPoolExecutor(max_workers=cores + gpus) as pool, stopped_together():
+        while waiting or running:
+            for step in tuple(waiting):
+                failed = [name for name in step.upstream if name in outcomes and not outcomes[name].built]
+                on_cpu = step.device == "cpu"
+                taken = {place for other, place in running.values() if (other.device == "cpu") == on_cpu}
+                free = [place for place in range(cores if on_cpu else gpus) if place not in taken]
+                unbuilt = {other.address for other in waiting} | {other.address for other, _ in running.values()}
+                if failed:
+                    waiting.remove(step)
+                    end(Outcome(step, "Skipped", message=f"needs {failed[0]}"))
+                elif free and unbuilt.isdisjoint(step.upstream):
+                    waiting.remove(step)
+                    for watcher in watchers:
+                        watcher.started(step)
+                    running[pool.submit(outcome_of, step, run, free[0])] = step, free[0]
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                del running[future]
+                end(future.result())
+    return [outcomes[step.address] for step in steps]
+
+
+def outcome_of(step: Step, run: Callable[[Step, int], Outcome], place: int) -> Outcome:
+    """The outcome that `run` returns, or a failed one if it raises an exception."""
+    began = time.monotonic()
+    try:
+        return run(step, place)
+    except CastawayError as error:
+        message = str(error)
+    except BaseException as error:  # otherwise the step would have no outcome, and its failure be hidden
+        message = f"{step.address} failed: {type(error).__name__}: {error}"
+    return Outcome(step, "Failed", time.monotonic() - began, message)
+
+
+def longest_first(steps: Sequence[Step], seconds: Mapping[str, float]) -> list[Step]:
+    """The steps, ordered by the time of the longest path from each to the end of the pipeline, longest first.
+
+    Args:
+        steps: the steps, dependencies first.
+        seconds: times of steps by address. A step without a time counts as the average of the others; if there are no
+            times at all, the number of steps on the path decides.
+    """
+    average = fmean(seconds.values()) if seconds else 1.0
+    longest: dict[str, float] = {}
+    for step in reversed(steps):
+        after = [longest[other.address] for other in steps if step.address in other.upstream]
+        longest[step.address] = seconds.get(step.address, average) + max(after, default=0.0)
+    return sorted(steps, key=lambda step: -longest[step.address])
+
+
+def recorded_seconds(root: Path, steps: Sequence[Step]) -> dict[str, float]:
+    """The seconds of each stage's last run, for those that have a run record."""
+    found: dict[str, float] = {}
+    for step in steps:
+        name, _, run = step.address.partition("@")
+        took = records.read_json(records.record_path(root, run, name)).get("seconds")
+        if isinstance(took, int | float):
+            found[step.address] = float(took)
+    return found
+
+
+def cores(params: Params) -> int:
+    """How many stages on the CPU may run in parallel, if each uses `threads` cores."""
+    return max(1, (os.cpu_count() or 1) // params.threads)
+
+
+def gpus(steps: Sequence[Step]) -> int:
+    """How many stages on GPUs may run in parallel; 0, without importing torch, if there is no such stage."""
+    return max(1, len(hardware.visible_devices())) if any(step.device != "cpu" for step in steps) else 0

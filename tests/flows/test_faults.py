@@ -1,0 +1,154 @@
+"""A full disk, a clock that jumps, and experiments in copies: what is told, and what is kept."""
+
+import ctypes
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from castaway.errors import CastawayError
+from flows import declared
+from flows.scratch import lock
+from tests.flows.conftest import BODY, Repository
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+PIPELINE = """\
+stages:
+  base:
+    cmd: python -m flows base
+    deps: [stages/base.py]
+    params: [seed]
+    outs: [data/base]
+    metrics:
+      - data/metrics/base.json: {cache: false}
+      - data/runs/base.json: {cache: false}
+"""
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 8 MiB."""
+    place = tmp_path / "small"
+    place.mkdir()
+    if LIBC.mount(b"tmpfs", bytes(place), b"tmpfs", 0, b"size=8m"):
+        pytest.skip("no file system may be mounted here")
+    yield place
+    LIBC.umount2(bytes(place), 2)
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_a_failure_that_says_so(
+    repository: Callable[[str], Repository], small: Path, empty_store: Path
+) -> None:
+    made = repository(PIPELINE)
+    shutil.copy(empty_store, made.root)
+    made.write(
+        "stages/base.py",
+        "def run(context):\n    (context.output / 'weights.bin').write_bytes(bytes(6 << 20))\n    return {}\n",
+    )
+    # The model fits, and DVC's copy of it does not.
+    (made.root / ".dvc/cache").symlink_to(small)
+    (small / "filler").write_bytes(bytes(4 << 20))
+    done = made.run("flows", "pipeline")
+    assert done.returncode == 2, done.stdout
+    sentence = "base ran, but DVC could not save it (a full disk?); make room, and run it with --force"
+    assert sentence in done.stderr
+    assert (made.root / "data/base/weights.bin").exists()
+    for path in (small / "filler", *small.rglob("*.tmp")):  # DVC leaves what it began to copy
+        path.unlink()
+    done = made.run("flows", "pipeline", "--force")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_clock_that_was_set_back_does_not_wait_for_ever(
+    repository: Callable[[str], Repository], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = repository(PIPELINE)
+    made.write("dvc.yaml", "stages: [")
+    made.write("dvc.lock", "")
+    os.utime(made.root / "dvc.lock", (time.time() + 86400, time.time() + 86400))
+    monkeypatch.setattr(declared, "LOCK_WRITE_SECONDS", 0.2)
+    with pytest.raises(CastawayError, match=r"dvc\.yaml cannot be used"):
+        declared.load(made.root, "base")
+
+
+PAID = """
+def run(context):
+    context.verdicts.parent.mkdir(parents=True, exist_ok=True)
+    with context.verdicts.open("a") as file:
+        file.write("an answer that was paid for\\n")
+    place = context.scratch / "step"
+    begin = int(place.read_text()) if place.exists() else 0
+    place.write_text("7")
+    if not begin:
+        raise RuntimeError("the ship sinks")
+    (context.output / "weights.txt").write_text("whole")
+    return {"begin": begin}
+"""
+
+
+@pytest.mark.slow
+def test_what_an_experiment_in_a_copy_has_paid_for_outlives_the_copy(
+    repository: Callable[[str], Repository], empty_store: Path
+) -> None:
+    made = repository(PIPELINE)
+    made.write("stages/base.py", PAID)
+    shutil.copy(empty_store, made.root)
+    made.commit()
+    command = ("dvc", "exp", "run", "--temp", "--set-param", "seed=5", "base")
+    assert made.run(*command).returncode != 0
+    assert (made.root / "scratch/verdicts.sqlite").read_text().count("\n") == 1
+    (step,) = (made.root / "scratch").rglob("step")
+    assert step.read_text() == "7"
+    done = made.run(*command)
+    assert done.returncode == 0, done.stderr
+    assert not step.exists()
+    assert (made.root / "scratch/verdicts.sqlite").read_text().count("\n") == 2
+
+
+def test_two_processes_never_share_a_scratch_folder(tmp_path: Path) -> None:
+    holder = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import pathlib, sys\nfrom flows.scratch import lock\n"
+            "assert lock(pathlib.Path(sys.argv[1])) is not None\nprint('mine', flush=True)\ninput()",
+            str(tmp_path / "scratch"),
+        ],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "mine\n"
+    assert lock(tmp_path / "scratch") is None
+    holder.kill()
+    holder.communicate()
+    descriptor = lock(tmp_path / "scratch")
+    assert descriptor is not None
+    # Deleted by the process that has it, while another waits: the other gets a new one.
+    shutil.rmtree(tmp_path / "scratch")
+    again = lock(tmp_path / "scratch")
+    assert again is not None
+    os.close(descriptor)
+    os.close(again)
+
+
+def test_a_stage_records_the_commit_that_it_began_with(
+    repository: Callable[[str], Repository], empty_store: Path
+) -> None:
+    made = repository(PIPELINE)
+    change = "    import pathlib\n    pathlib.Path('stages/base.py').write_text('changed')\n"
+    made.write("stages/base.py", BODY.replace("    for step", change + "    for step", 1))
+    shutil.copy(empty_store, made.root)
+    made.commit()
+    assert made.run("flows", "base").returncode == 0
+    record = json.loads((made.root / "data/runs/base.json").read_text())
+    assert len(record["revision"]) == 40
