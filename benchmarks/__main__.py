@@ -2,6 +2,7 @@
 
     python -m benchmarks            measure, print, and write benchmarks/results.md (`make bench`)
     python -m benchmarks --quick    a smoke test: very short measurements, printed only
+    python -m benchmarks --model FOLDER    with this model instead of SmolLM2
 
 Speeds depend on the machine. What a ratio compares is measured alternately in the same run.
 """
@@ -20,19 +21,27 @@ from benchmarks.environments import environment_table
 from benchmarks.games import games_table
 from benchmarks.growth import growth_tables
 from benchmarks.ppo_step import PEER, step_table
+from benchmarks.real_model import real_model_table
 from benchmarks.rollouts import rollout_table
 from benchmarks.shapes import Shape
 from benchmarks.step_share import share_table
 from castaway.tasks.registry import read_params
+from flows.environment import start_afresh
 from flows.revision import revision
 
 HERE = Path(__file__).parent
+PROFILE = "smollm2"
+BUILT = HERE.parent / "scratch" / PROFILE / "data" / PROFILE / "base"
+"""Where `make repro PROFILE=smollm2` builds the real model."""
 
 
 def main() -> None:
     top = argparse.ArgumentParser("python -m benchmarks", description="Measure environments, rollouts and PPO.")
     top.add_argument("--quick", action="store_true", help="a smoke test that writes no file")
-    quick = top.parse_args().quick
+    top.add_argument("--model", type=Path, default=BUILT, help="folder of the real model to measure")
+    asked = top.parse_args()
+    start_afresh()  # as the stages do: otherwise large tensors cost most where they are largest
+    quick = asked.quick
     params = read_params(HERE.parent / "params.yaml").for_run("marooned")
     torch.set_num_threads(params.threads)
     rounds = 1 if quick else 5
@@ -55,13 +64,27 @@ def main() -> None:
     parts += [
         f"## Where the seconds of a step go\n\n{share_table(params, 16 if quick else 512, rounds)}",
         "## Growth\n\n"
-        + growth_tables(params, [2] if quick else [8, 64, 512], [128] if quick else [128, 512, 2048, 8192]),
+        + growth_tables(
+            params, [2] if quick else [8, 64, 512], [128] if quick else [128, 512, 2048, 8192], 1 if quick else 3
+        ),
+        f"## A real model\n\n{real_model(asked.model, quick)}",
     ]
     text = "\n\n".join(parts) + "\n"
     print(text, end="")
     # results.md is in git: a smoke test must not overwrite it.
     if not quick:
         (HERE / "results.md").write_text(text, encoding="utf-8")
+
+
+def real_model(folder: Path, quick: bool) -> str:
+    """The table of a real model, or a sentence that says how to get one."""
+    if not (folder / "config.json").is_file():
+        command = f"make repro PROFILE={PROFILE} TARGETS=base@{PROFILE}"
+        place = os.path.relpath(folder, HERE.parent)
+        return f"Not measured: `{place}` is no model; `{command}` builds SmolLM2, and `--model` names another folder."
+    threads = read_params(HERE.parent / "profiles" / f"{PROFILE}.yaml").threads
+    name = "SmolLM2-135M-Instruct" if folder == BUILT else folder.name
+    return f"{name}. {real_model_table(folder, threads, count=2 if quick else 32, rounds=1 if quick else 3)}"
 
 
 def machine() -> str:

@@ -7,7 +7,7 @@ from random import Random
 import torch
 
 from benchmarks.rollouts import NO_STOP, Ours, rollout, untrained
-from benchmarks.timing import clocked
+from benchmarks.timing import clocked, timed
 from castaway.config.params import Params
 from castaway.metrics.markdown import table
 from castaway.models.policy import new_adapter
@@ -19,23 +19,30 @@ REPLY = 16
 """Tokens of a reply."""
 
 
-def growth_tables(params: Params, episodes: list[int], lengths: list[int]) -> str:
-    return "\n\n".join([_by_episodes(params, episodes), _by_length(params, lengths)])
+def growth_tables(params: Params, episodes: list[int], lengths: list[int], rounds: int) -> str:
+    return "\n\n".join([_by_episodes(params, episodes, rounds), _by_length(params, lengths)])
 
 
-def _by_episodes(params: Params, counts: list[int]) -> str:
+def _by_episodes(params: Params, counts: list[int], rounds: int) -> str:
     tokenizer, model = untrained(params)
+    policy = Ours(model, tokenizer, params)
     rows = []
-    for count in counts:
-        for seat, sailors in (("traitor", 1), ("crew", 4), ("all", 5)):
-            game = rollout(params, Ours(model, tokenizer, params), count)
-            game._draw = lambda draw=game._draw, seat=seat: (draw()[0], seat)  # type: ignore[misc]
-            seconds = clocked(lambda game=game: game.play(1)).wall
-            turns = 2 * count * sailors
-            rows.append([str(count), str(sailors), f"{turns / seconds:,.0f}", f"{1000 * seconds / turns:.2f}"])
+    for seat, sailors in (("traitor", 1), ("crew", 4), ("all", 5)):
+
+        def play(count: int, seat: str = seat) -> None:
+            game = rollout(params, policy, count)
+            draw = game._draw
+            game._draw = lambda: (draw()[0], seat)  # type: ignore[method-assign]
+            game.play(1)
+
+        seconds = timed({str(count): lambda count=count: play(count) for count in counts}, rounds)
+        for count in counts:
+            spent, turns = seconds[str(count)], 2 * count * sailors
+            each = [f"{1000 * one / turns:.2f}" for one in (spent.wall, spent.cpu)]
+            rows.append([str(sailors), str(count), f"{turns / spent.wall:,.0f}", *each])
     scenario = task_of(params, "marooned").game.scenario
-    head = f"Rollouts of {scenario}, {params.ppo.max_new_tokens} new tokens a turn, two rounds."
-    return f"{head}\n\n{table(['episodes', 'sailors', 'turns/s', 'ms a turn'], rows)}"
+    head = f"Rollouts of {scenario}, {params.ppo.max_new_tokens} new tokens a turn, two rounds; medians of {rounds}."
+    return f"{head}\n\n{table(['sailors', 'episodes', 'turns/s', 'ms a turn', 'CPU ms a turn'], rows)}"
 
 
 def _by_length(params: Params, lengths: list[int]) -> str:

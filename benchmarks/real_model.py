@@ -1,4 +1,4 @@
-"""Measures sampling and training of a real model, beside transformers' `generate` and TRL's SFTTrainer.
+"""Measures sampling and training of a real model, beside transformers' `generate`, vLLM and TRL's SFTTrainer.
 
     python -m benchmarks.real_model data/smollm2/base --threads 2
 
@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import re
 import resource
 import subprocess
 import sys
@@ -20,6 +22,7 @@ from random import Random
 from statistics import median
 from typing import Any
 
+import psutil
 import torch
 
 from benchmarks.timing import clocked
@@ -29,94 +32,177 @@ from castaway.models.policy import load_model, lora_config, new_adapter
 from castaway.models.tokens import ChatTokenizer
 from castaway.models.training import ReplyCollator, labelled, trainer_settings
 from castaway.rl.actor_critic import ActorCritic
+from castaway.rl.policy_server import MODEL
 from castaway.rl.sampling import SamplingRules, sample_replies
+from castaway.rl.served_sampler import ServedPolicy
+from castaway.serving.server import running
+from castaway.serving.vllm import Serving
+from flows.environment import FROM_THE_START
 
 SHARED, OWN, REPLY = 50, 29, 32
 """Tokens that all prompts begin with, those that follow, and those of a reply."""
 LORA = LoraParams(rank=16, alpha=16)
-Way = Callable[[Path, int], tuple[Callable[[], object], int]]
-"""Makes a function to time from a model folder and a number of prompts; and how many tokens it makes or learns."""
+RULES = SamplingRules(1.0, REPLY, frozenset(), 0)
+"""Nothing ends a reply but its length."""
+ROOT = Path(__file__).parents[1]
+VLLM = ROOT / ".venv-vllm"
+Figures = dict[str, float]
+"""`speed`, in tokens per second, and `peak`, of memory in GB."""
+Way = Callable[[Path, int], Figures]
+"""Measures with a model folder and a number of prompts."""
 
 
-def prompts(count: int) -> list[list[int]]:
-    random = Random(0)
-    shared = [random.randrange(1000, 40000) for _ in range(SHARED)]
-    return [shared + [random.randrange(1000, 40000) for _ in range(OWN)] for _ in range(count)]
+def prompts(folder: Path, count: int, seed: int = 0) -> list[list[int]]:
+    most = min(40_000, json.loads((folder / "config.json").read_text("utf-8"))["vocab_size"])
+    random = Random(seed)
+    drawn = [[random.randrange(most // 40, most) for _ in range(size)] for size in [SHARED, *[OWN] * count]]
+    return [drawn[0] + own for own in drawn[1:]]
 
 
-def our_sampling(folder: Path, count: int) -> tuple[Callable[[], object], int]:
-    actor = ActorCritic(new_adapter(load_model(folder), LORA))
-    rules = SamplingRules(1.0, REPLY, frozenset(), 0)
-    generator = torch.Generator().manual_seed(0)
-    return lambda: sample_replies(actor, prompts(count), rules, generator), count * REPLY
+def figures(step: Callable[[], object], tokens: int) -> Figures:
+    """Of a step that makes or learns so many tokens."""
+    seconds = clocked(step).wall
+    return {"speed": tokens / seconds, "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6}
 
 
-def generate(folder: Path, count: int) -> tuple[Callable[[], object], int]:
+def generate(folder: Path, count: int) -> Figures:
     model: Any = load_model(folder)
     model.generation_config.eos_token_id = None
-    tokens = torch.tensor(prompts(count))
     settings = {"do_sample": True, "top_k": 0, "max_new_tokens": REPLY, "pad_token_id": 0}
+    tokens = torch.tensor(prompts(folder, count))
     mask = torch.ones_like(tokens)
-    return lambda: model.generate(input_ids=tokens, attention_mask=mask, **settings), count * REPLY
+
+    def step() -> None:
+        model.generate(input_ids=tokens, attention_mask=mask, **settings)
+
+    step()
+    return figures(step, count * REPLY)
 
 
-def our_update(folder: Path, count: int) -> tuple[Callable[[], object], int]:
+def vllm(folder: Path, count: int) -> Figures:
+    """The server is asked for other prompts before, since it keeps those that it has read."""
+    with tempfile.TemporaryDirectory(prefix="castaway-bench-") as scratch:
+        serving = Serving(
+            str(folder), MODEL, port=0, context=SHARED + OWN + REPLY, environment=VLLM, log=Path(scratch) / "log"
+        )
+        with running(serving) as server:
+            policy = ServedPolicy(server.url, ChatTokenizer.load(folder), RULES)
+            policy.draw(prompts(folder, count, seed=1))
+            found = figures(lambda: policy.draw(prompts(folder, count)), count * REPLY)
+            first = psutil.Process(server.process.pid)
+            return {**found, "peak": sum(_peak(one.pid) for one in (first, *first.children(recursive=True)))}
+
+
+def _peak(process: int) -> float:
+    """The peak memory of a process, in GB."""
+    found = re.search(r"VmHWM:\s*(\d+) kB", Path(f"/proc/{process}/status").read_text("ascii"))
+    return int(found[1]) / 1e6 if found else 0.0
+
+
+def our_sampling(folder: Path, count: int) -> Figures:
     actor = ActorCritic(new_adapter(load_model(folder), LORA))
-    pairs = [(prompt, prompt[-REPLY:]) for prompt in prompts(count)]
+    generator = torch.Generator().manual_seed(0)
+
+    def step() -> None:
+        sample_replies(actor, prompts(folder, count), RULES, generator)
+
+    step()
+    return figures(step, count * REPLY)
+
+
+def our_update(folder: Path, count: int) -> Figures:
+    actor = ActorCritic(new_adapter(load_model(folder), LORA))
+    pairs = [(prompt, prompt[-REPLY:]) for prompt in prompts(folder, count)]
 
     def step() -> None:
         scores = actor.score(actor.batch(pairs), 1.0)
         (scores.logprobs.sum() + scores.values.sum()).backward()
 
-    return step, count * (SHARED + OWN + REPLY)
+    step()
+    return figures(step, count * (SHARED + OWN + REPLY))
 
 
-def our_sft(folder: Path, count: int) -> tuple[Callable[[], object], int]:
+def our_sft(folder: Path, count: int) -> Figures:
     from castaway.models.trainers import FoldedSFTTrainer
 
     return _sft(folder, count, FoldedSFTTrainer, ours=True)
 
 
-def trl_sft(folder: Path, count: int) -> tuple[Callable[[], object], int]:
+def trl_sft(folder: Path, count: int) -> Figures:
     from trl import SFTTrainer
 
     return _sft(folder, count, SFTTrainer, ours=False)
 
 
-def _sft(folder: Path, count: int, trainer_class: Any, ours: bool) -> tuple[Callable[[], object], int]:
+def _sft(folder: Path, count: int, trainer_class: Any, ours: bool) -> Figures:
     from datasets import Dataset
     from trl import SFTConfig
 
     tokenizer, model = ChatTokenizer.load(folder), load_model(folder)
-    rows = [labelled(prompt, prompt[-REPLY:]) for prompt in prompts(count)]
-    scratch = Path(tempfile.mkdtemp(prefix="castaway-bench-"))
-    settings = trainer_settings(scratch, seed=0, device="cpu", epochs=1, batch_size=count, learning_rate=1e-4)
-    trainer = trainer_class(
-        model=model,
-        args=SFTConfig(**{**settings, "disable_tqdm": True}, max_length=None, packing=False),
-        train_dataset=Dataset.from_list(rows),
-        processing_class=tokenizer.tokenizer,
-        peft_config=lora_config(LORA),
-        **({"data_collator": ReplyCollator(model, tokenizer.pad)} if ours else {}),
-    )
-    return trainer.train, count * (SHARED + OWN + REPLY)
+    rows = [labelled(prompt, prompt[-REPLY:]) for prompt in prompts(folder, count)]
+    with tempfile.TemporaryDirectory(prefix="castaway-bench-") as scratch:
+        settings = trainer_settings(Path(scratch), seed=0, device="cpu", epochs=1, batch_size=count, learning_rate=1e-4)
+        trainer = trainer_class(
+            model=model,
+            args=SFTConfig(**{**settings, "disable_tqdm": True}, max_length=None, packing=False),
+            train_dataset=Dataset.from_list(rows),
+            processing_class=tokenizer.tokenizer,
+            peft_config=lora_config(LORA),
+            **({"data_collator": ReplyCollator(model, tokenizer.pad)} if ours else {}),
+        )
+        trainer.train()
+        return figures(trainer.train, count * (SHARED + OWN + REPLY))
 
 
 WAYS: dict[str, tuple[Way, str]] = {
     "sampling: `generate`, one batch": (generate, "reply tokens/s"),
+    "sampling: vLLM's server for CPUs": (vllm, "reply tokens/s"),
     "sampling: ours, with values and log-probabilities": (our_sampling, "reply tokens/s"),
     "training: TRL's SFTTrainer": (trl_sft, "tokens/s"),
     "training: ours, SFT": (our_sft, "tokens/s"),
     "training: ours, forward and backward of PPO": (our_update, "tokens/s"),
 }
+"""The ways with the units of their speeds; the others are compared with the first of their unit."""
 
 
-def measured(name: str, folder: Path, count: int, threads: int) -> dict[str, float]:
-    """Tokens per second and peak memory in GB of one way, in a process of its own."""
-    command = [sys.executable, "-m", "benchmarks.real_model", str(folder), "--threads", str(threads)]
-    done = subprocess.run([*command, "--count", str(count), "--way", name], capture_output=True, text=True, check=True)
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+def measured(name: str, folder: Path, count: int, threads: int) -> Figures:
+    """The figures of one way, in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.real_model", str(folder.absolute()), "--threads", str(threads)]
+    cores = ",".join(map(str, sorted(os.sched_getaffinity(0))[:threads]))
+    done = subprocess.run(
+        [*command, "--count", str(count), "--way", name],
+        cwd=ROOT,
+        env={**os.environ, **FROM_THE_START, "VLLM_CPU_OMP_THREADS_BIND": cores},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise RuntimeError(f"{name} could not be measured:\n{done.stderr[-3000:]}")
+    found: Figures = json.loads(done.stdout.splitlines()[-1])
     return found
+
+
+def real_model_table(folder: Path, threads: int, count: int, rounds: int) -> str:
+    """A Markdown table of all ways; medians of `rounds` rounds, in which the ways take turns."""
+    ways = {name: unit for name, (way, unit) in WAYS.items() if way is not vllm or VLLM.is_dir()}
+    found: dict[str, list[Figures]] = {name: [] for name in ways}
+    for _ in range(rounds):
+        for name in ways:
+            found[name].append(measured(name, folder, count, threads))
+    first: dict[str, float] = {}
+    rows = []
+    for name, unit in ways.items():
+        speed, peak = median(one["speed"] for one in found[name]), max(one["peak"] for one in found[name])
+        first.setdefault(unit, speed)
+        rows.append([name, unit, f"{speed:,.0f}", f"{speed / first[unit]:.2f}", f"{peak:.1f}"])
+    head = (
+        f"{count} prompts of {SHARED + OWN} tokens, {SHARED} of them shared, {REPLY} new tokens, float32, {threads} "
+        f"thread(s); medians of {rounds}, in turns."
+    )
+    without = "" if VLLM.is_dir() else " Without vLLM, which `make setup-vllm` installs."
+    shown = table(["way", "unit", "speed", "times the first", "peak GB"], rows)
+    return f"{head}{without}\n\n{shown}"
 
 
 def main() -> None:
@@ -129,25 +215,9 @@ def main() -> None:
     asked = top.parse_args()
     if asked.way:
         torch.set_num_threads(asked.threads)
-        way, tokens = WAYS[asked.way][0](asked.folder, asked.count)
-        way()
-        seconds = clocked(way).wall
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-        print(json.dumps({"speed": tokens / seconds, "peak": peak}))
-        return
-    found: dict[str, list[dict[str, float]]] = {name: [] for name in WAYS}
-    for _ in range(asked.rounds):
-        for name in WAYS:
-            found[name].append(measured(name, asked.folder, asked.count, asked.threads))
-    rows = [
-        [name, WAYS[name][1], f"{median(one['speed'] for one in all_):,.0f}", f"{max(one['peak'] for one in all_):.1f}"]
-        for name, all_ in found.items()
-    ]
-    head = (
-        f"{asked.count} prompts of {SHARED + OWN} tokens, {SHARED} of them shared, {REPLY} new tokens, float32, "
-        f"{asked.threads} threads; medians of {asked.rounds}."
-    )
-    print(f"{head}\n\n{table(['way', 'unit', 'speed', 'peak GB'], rows)}")
+        print(json.dumps(WAYS[asked.way][0](asked.folder, asked.count)))
+    else:
+        print(real_model_table(asked.folder, asked.threads, asked.count, asked.rounds))
 
 
 if __name__ == "__main__":

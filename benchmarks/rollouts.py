@@ -7,6 +7,7 @@ untrained and generates exactly `ppo.max_new_tokens` tokens per turn.
 
 from __future__ import annotations
 
+import copy
 import tempfile
 from collections.abc import Sequence
 from itertools import count
@@ -19,6 +20,7 @@ from trl import GRPOConfig, GRPOTrainer
 from benchmarks.timing import timed
 from castaway.config.params import Params
 from castaway.metrics.markdown import table
+from castaway.models.policy import new_adapter
 from castaway.models.tiny import new_model, train_tokenizer
 from castaway.models.tokens import ChatTokenizer, pad_left
 from castaway.rl.actor_critic import ActorCritic
@@ -156,10 +158,12 @@ class Grpo:
 
 
 class Ours:
-    """Samples with our sampler, including values and log-probabilities."""
+    """Samples as PPO does: a model with an adapter, with values and log-probabilities."""
 
     def __init__(self, model: Any, tokenizer: Any, params: Params) -> None:
-        self._actor, self._tokenizer, self._chat = ActorCritic(model), tokenizer, ChatTokenizer(tokenizer)
+        # The adapter goes into the layers of the model, which others sample from as it is.
+        self._actor = ActorCritic(new_adapter(copy.deepcopy(model), params.ppo.lora))
+        self._tokenizer, self._chat = tokenizer, ChatTokenizer(tokenizer)
         self._rules = SamplingRules(1.0, params.ppo.max_new_tokens, NO_STOP, tokenizer.pad_token_id)
         self._generator = torch.Generator().manual_seed(params.seed)
 

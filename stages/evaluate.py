@@ -4,13 +4,14 @@
 
 There is no teacher: an invalid reply is replaced by the task's idle action. The demonstrators play the same ids, for
 comparison. If `best_of` is above 1, each policy also plays with best-of-n sampling: the reward model chooses among n
-replies.
+replies. With `sampler: vllm` a server draws all replies: first one of the base model, then one of the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Generator, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -23,12 +24,15 @@ from castaway.metrics.intervals import clustered_mean, proportion
 from castaway.metrics.policies import POLICIES
 from castaway.models.policy import load_adapter, load_model, using
 from castaway.models.reward import RewardScorer
+from castaway.models.scorer import Scorer
 from castaway.models.tokens import ChatTokenizer
 from castaway.models.training import seed_everything
 from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.policies import BestOf, ModelPolicy
+from castaway.rl.policy_server import serving_policy
 from castaway.rl.rollout import Generation, Policy, play_episodes
 from castaway.rl.sampling import SamplingRules
+from castaway.rl.served_sampler import ServedPolicy
 from castaway.rl.trajectory import Episode, Turn
 from castaway.tasks.environment import HELD_OUT_START, Played, Prompt, block_of, ids_in_a_row
 from castaway.tasks.registry import task_of
@@ -44,8 +48,12 @@ def run(context: Context) -> dict[str, Any]:
     metrics: dict[str, Any] = {}
     played: dict[str, list[Played]] = {}
     rounds = len(POLICIES) * (1 if context.params.evaluate.best_of == 1 else 2) + 1
-    with tqdm(total=rounds * len(tasks), desc="evaluate", unit="episode") as bar:
-        for name, policy in _players(context, task):
+    with (
+        tqdm(total=rounds * len(tasks), desc="evaluate", unit="episode") as bar,
+        # Closed here even if an episode fails: otherwise a server would go on running.
+        closing(_players(context, task)) as players,
+    ):
+        for name, policy in players:
             episodes = _play(context, task, tasks, policy, bar)
             metrics[name] = {**_figures(episodes, seats), **_own_figures(context, task, episodes)}
             played[name] = [_played(episode) for episode in episodes]
@@ -66,20 +74,65 @@ def _tasks(context: Context, task: Task[Any]) -> list[tuple[int, str]]:
     return [(HELD_OUT_START + task_id, seat) for seat in seats for task_id in ids[: counts[seat]]]
 
 
-def _players(context: Context, task: Task[Any]) -> Iterator[tuple[str, Policy]]:
-    """Name and policy of each player, in the order of evaluation, with one model in memory at a time."""
-    count, tokenizer = context.params.evaluate.best_of, ChatTokenizer.load(context.folder("base"))
+Players = Generator[tuple[str, Policy], None, None]
+"""Name and policy of each player, in the order of evaluation."""
+
+
+def _players(context: Context, task: Task[Any]) -> Players:
+    """All players; the model of one is in memory, here or on a server, while it plays."""
+    yield from _served(context) if context.params.evaluate.sampler == "vllm" else _drawn_here(context)
+    yield "demonstrators", _demonstrators(context, task)
+
+
+def _drawn_here(context: Context) -> Players:
+    """The players with a model, which is in this process; one model at a time."""
+    tokenizer = ChatTokenizer.load(context.folder("base"))
     for model, adapters in (_base(context), _trained(context)):
         actor = ActorCritic(model).to(context.torch_device)
-        scorer = _scorer(context, model, tokenizer) if count > 1 else None
+        scorer = _scorer(context, model, tokenizer) if context.params.evaluate.best_of > 1 else None
         for name, adapter in adapters.items():
             policy = ModelPolicy(actor, tokenizer, _rules(context, tokenizer), _generator(context))
             with using(model, adapter) if isinstance(model, PeftModel) else nullcontext():
-                yield name, policy
-                if scorer:
-                    yield f"{name}_best_of_{count}", BestOf(policy, scorer, count)
+                yield from _with_best(context, name, policy, scorer)
         del model, actor, scorer, policy
-    yield "demonstrators", _demonstrators(context, task)
+
+
+def _served(context: Context) -> Players:
+    """The players with a model, which a server has; the reward model, if one is needed, is in this process."""
+    sft, tokenizer = context.folder("sft"), ChatTokenizer.load(context.folder("base"))
+    rules = _rules(context, tokenizer)
+    scorer = _own_scorer(context, tokenizer) if context.params.evaluate.best_of > 1 else None
+    with _serving(context, []) as url:
+        yield from _with_best(context, "base", ServedPolicy(url, tokenizer, rules), scorer)
+    with _serving(context, [sft]) as url:
+        policy = ServedPolicy(url, tokenizer, rules)
+        yield from _with_best(context, "sft", policy, scorer)
+        for name, stage in (("ppo", "ppo"), ("final", "correction_sft")):
+            policy.use(context.folder(stage))
+            yield from _with_best(context, name, policy, scorer)
+
+
+def _serving(context: Context, adapters: Sequence[Path]) -> AbstractContextManager[str]:
+    """Context with a server of the base model with these adapters merged, whose URL it yields."""
+    return serving_policy(
+        context.folder("base"),
+        adapters,
+        context.dtype,
+        context.scratch / "sampler",
+        context.folder("dataset") / "demonstrations.jsonl",
+        max_new_tokens=context.params.ppo.max_new_tokens,
+        rank=context.params.ppo.lora.rank,
+        gibibytes=context.params.evaluate.sampler_gibibytes,
+        root=context.root,
+    )
+
+
+def _with_best(context: Context, name: str, policy: Policy, scorer: Scorer | None) -> Players:
+    """A policy and, with a reward model, the best of several of its replies."""
+    yield name, policy
+    if scorer:
+        count = context.params.evaluate.best_of
+        yield f"{name}_best_of_{count}", BestOf(policy, scorer, count)
 
 
 def _play(
@@ -115,10 +168,16 @@ def _trained(context: Context) -> tuple[Any, dict[str, str | None]]:
 
 def _scorer(context: Context, model: Any, tokenizer: ChatTokenizer) -> RewardScorer:
     """The reward model: beside the policies that share its trunk, and a model of its own beside the base model."""
-    folder = context.folder("reward_model")
     if isinstance(model, PeftModel):
+        folder = context.folder("reward_model")
         return RewardScorer.beside(model, folder, tokenizer, context.params.ppo.tokens_per_pass)
-    return RewardScorer.load(folder, context.folder("base"), [context.folder("sft")], tokenizer, context.dtype)
+    return _own_scorer(context, tokenizer)
+
+
+def _own_scorer(context: Context, tokenizer: ChatTokenizer) -> RewardScorer:
+    """The reward model as a model of its own."""
+    folder, base, sft = (context.folder(stage) for stage in ("reward_model", "base", "sft"))
+    return RewardScorer.load(folder, base, [sft], tokenizer, context.dtype, context.torch_device)
 
 
 def _rules(context: Context, tokenizer: ChatTokenizer) -> SamplingRules:

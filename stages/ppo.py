@@ -29,12 +29,11 @@ from castaway.rl.checkpoint import load_newest, random_states, save_checkpoint, 
 from castaway.rl.corrections import write_corrections
 from castaway.rl.launch import together
 from castaway.rl.policies import Sampler
+from castaway.rl.policy_server import serving_policy
 from castaway.rl.ppo import PpoTrainer
 from castaway.rl.sampling import SamplingRules
 from castaway.rl.served_sampler import ServedSampler
 from castaway.rl.tasks import TaskSource
-from castaway.serving.server import running
-from castaway.serving.vllm import Serving
 from castaway.tasks.registry import task_of
 from castaway.tasks.task import Task
 from castaway.teacher.base import Teacher, TeacherOutage
@@ -111,31 +110,26 @@ def _served(context: Context) -> Iterator[Callable[[ActorCritic, Generator], Sam
     if params.sampler == "here":
         yield None
         return
-    base, sft, folder = context.folder("base"), context.folder("sft"), context.scratch / "sampler"
+    base, folder = context.folder("base"), context.scratch / "sampler"
     tokenizer = ChatTokenizer.load(base)
-    load_model(base, [sft], context.dtype).save_pretrained(folder / "model")
-    tokenizer.save(folder / "model")
-    rows = read_demonstrations(context.folder("dataset") / "demonstrations.jsonl")
-    serving = Serving(
-        str(folder / "model"),
-        model="base",
-        port=0,
-        # Prompts of training may be longer than those of the demonstrations; the model's own maximum would take 16 GiB
-        # for the keys and values of one prompt of Llama 3.1.
-        context=2 * max(len(tokenizer.prompt(row.messages)) for row in rows) + params.max_new_tokens,
-        passing_rank=params.lora.rank,
-        cache_gibibytes=params.sampler_gibibytes,
-        environment=context.root / ".venv-vllm",
-        log=context.root / "scratch" / "sampler.log",
+    rules = SamplingRules.of(
+        tokenizer,
+        temperature=params.temperature,
+        max_new_tokens=params.max_new_tokens,
+        tokens_per_pass=params.tokens_per_pass,
     )
-    with running(serving) as server:
-        rules = SamplingRules.of(
-            tokenizer,
-            temperature=params.temperature,
-            max_new_tokens=params.max_new_tokens,
-            tokens_per_pass=params.tokens_per_pass,
-        )
-        yield lambda actor, generator: ServedSampler(server.url, folder, tokenizer, rules, actor)
+    with serving_policy(
+        base,
+        [context.folder("sft")],
+        context.dtype,
+        folder,
+        context.folder("dataset") / "demonstrations.jsonl",
+        max_new_tokens=params.max_new_tokens,
+        rank=params.lora.rank,
+        gibibytes=params.sampler_gibibytes,
+        root=context.root,
+    ) as url:
+        yield lambda actor, generator: ServedSampler(url, folder, tokenizer, rules, actor)
 
 
 def _trainer(

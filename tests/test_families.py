@@ -64,23 +64,26 @@ def write_params(root: Path, model: str, dtype: str) -> None:
         yaml.dump(content, file)
 
 
+def context_of(root: Path, run: str, stage: str) -> Context:
+    """The context of a stage of a run."""
+    return Context(
+        root,
+        read_params(root / "params.yaml").for_run(run),
+        "given" if stage == "base" else run,
+        "given",
+        stage,
+        log_nothing,
+        root / "scratch" / run / stage,
+        log_nothing,
+        trace_nothing,
+    )
+
+
 def built(root: Path, run: str) -> dict[str, dict[str, Any]]:
     """Run all stages of a run, one after another; returns their metrics."""
-    params, metrics = read_params(root / "params.yaml"), {}
+    metrics = {}
     for stage in STAGES:
-        name = "given" if stage == "base" else run
-        settings = params.for_run(run)
-        context = Context(
-            root,
-            settings,
-            name,
-            "given",
-            stage,
-            log_nothing,
-            root / "scratch" / run / stage,
-            log_nothing,
-            trace_nothing,
-        )
+        context = context_of(root, run, stage)
         if stage != "base" or not context.output.exists():
             context.output.mkdir(parents=True)
             context.scratch.mkdir(parents=True)

@@ -265,6 +265,11 @@ class EvaluateParams(StageSection):
     episodes: PositiveInteger
     further_episodes: PositiveInteger
     """Number of episodes in each seat other than the main one."""
+    sampler: Literal["here", "vllm"]
+    """What samples the replies: `here`, this process; `vllm`, a vLLM server, one of the base model and then one of the
+    others. With vllm, results are not reproducible to the byte."""
+    sampler_gibibytes: PositiveInteger
+    """Memory for the KV cache of the vLLM server, in GiB."""
     temperature: Positive
     best_of: PositiveInteger
     """Number of replies from which the reward model selects one, in a second evaluation of each policy; 1: no second

@@ -136,10 +136,12 @@ class RewardScorer:
         adapters: Sequence[Path],
         tokenizer: ChatTokenizer,
         dtype: torch.dtype = torch.float32,
+        device: str = "cpu",
     ) -> RewardScorer:
         """The reward model in `folder` on its own trunk, the base model with these adapters merged."""
         model: Any = PeftModel(load_model(base, adapters, dtype), _config(folder), adapter_name=ADAPTER)
-        return cls._of(model, _load_weights(model, folder), tokenizer, folder)
+        head = _load_weights(model, folder)
+        return cls._of(model.to(device), head, tokenizer, folder)
 
     @classmethod
     def _of(

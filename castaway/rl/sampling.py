@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from transformers import DynamicCache
 
 from castaway.models.batches import by_tokens
 from castaway.models.folded import folded
 from castaway.models.tokens import ChatTokenizer, pad_left, positions
 from castaway.rl.actor_critic import ActorCritic
+from castaway.rl.cache import cache_with_room
 
 WORTHWHILE = 64
 """Tokens from which on a common beginning of all prompts is read once for all of them."""
@@ -100,7 +100,7 @@ class _Batch:
         tokens, mask = pad_left([prompt[shared:] for prompt in prompts], rules.pad)
         self._tokens, self._mask = tokens.to(device), mask.to(device)
         self._positions = shared + positions(self._mask)
-        self._cache = DynamicCache()
+        self._cache = cache_with_room(rules.max_new_tokens)
         if shared:
             # The common beginning (the rules of the game) is read once, and its keys and values are copied to all rows.
             beginning = torch.tensor([prompts[0][:shared]], device=device)

@@ -124,9 +124,12 @@ BY_HAND = {
     "export ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2 ONEDNN_MAX_CPU_ISA=AVX2 OPENBLAS_CORETYPE=Haswell",
     "export PREFECT_API_URL=http://127.0.0.1:4200/api",
     "git clone <your clone URL> castaway && cd castaway",
+    "git clone https://github.com/ggml-org/llama.cpp && pip install -r "
+    "llama.cpp/requirements/requirements-convert_hf_to_gguf.txt",
     "pip install 'castaway[open]'",
     "pip install -e plugins/lights",
     "pip install FOLDER",
+    "python llama.cpp/convert_hf_to_gguf.py data/RUN/merge --outfile RUN.gguf",
     "prefect server start",
     "python3 -m venv .venv",
     "RECORD_HASHES=1 pytest tests/test_whole_pipeline.py",

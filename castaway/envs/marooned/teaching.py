@@ -37,6 +37,8 @@ _TYPED = re.compile(rf"(?<![A-Za-z_])(?:{'|'.join(sorted(FORMS, key=len, reverse
 """A verb in capitals as a whole word."""
 _LONGEST_WORD = 24
 """Number of characters kept of a word, so that gibberish does not make the comparison slow."""
+_ALIKE = 0.75
+"""How much a word has to be like a verb, as a ratio of `SequenceMatcher`, to be taken for it."""
 _AIMS = {
     "GATHER": "{} here",
     "DEPOSIT": "store",
@@ -73,12 +75,14 @@ class MaroonedRules:
         if not verb and typed:  # the action follows other text: reasoning, a label in Markdown, an aim
             upper = _words(text[typed[-1].start() :])
             verb = typed[-1].group()
+        if not verb:
+            return "WAIT"
         wish = _intention(observation, verb, upper)
         if wish is not None and refuse(observation, wish) is None:
             return str(wish)
         legal = legal_actions(observation)
         same_verb = [action for action in legal if action.split(" ", 1)[0] == verb]
-        pool = same_verb or (["WAIT"] if verb in FORMS or not verb else list(legal))
+        pool = same_verb or (["WAIT"] if verb in FORMS else list(legal))
         wanted = " ".join([verb, *upper[1:]])
         return max(pool, key=lambda action: SequenceMatcher(None, action.upper(), wanted, autojunk=False).ratio())
 
@@ -139,10 +143,21 @@ def _verb(text: str, upper: list[str]) -> str:
     for verb in sorted([*FORMS, *SYNONYMS], key=len, reverse=True):
         if squeezed.startswith(verb.replace("_", "")):
             return SYNONYMS.get(verb, verb)
-    if not upper:
-        return ""
-    best = max(FORMS, key=lambda verb: SequenceMatcher(None, verb, upper[0], autojunk=False).ratio())
-    return best if SequenceMatcher(None, best, upper[0], autojunk=False).ratio() >= 0.75 else ""
+    return _nearest(upper[0]) if upper else ""
+
+
+def _nearest(word: str) -> str:
+    """The verb that is most like a word; empty if none is much like it."""
+    found, most = "", _ALIKE
+    matcher = SequenceMatcher(None, "", word, autojunk=False)
+    for verb in FORMS:
+        matcher.set_seq1(verb)
+        # The upper bounds are much faster than the ratio, and nearly all verbs fail them.
+        if matcher.real_quick_ratio() >= most and matcher.quick_ratio() >= most:
+            ratio = matcher.ratio()
+            if ratio > most or (ratio == most and not found):
+                found, most = verb, ratio
+    return found
 
 
 def _intention(observation: Observation, verb: str, words: list[str]) -> Action | None:

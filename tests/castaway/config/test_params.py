@@ -87,6 +87,8 @@ WRONG_VALUES = [
     ("ppo.self_play.size", "0", "0", "greater than 0"),
     ("ppo.replay.mastery", "0", "0", "greater than 0"),
     ("ppo.sampler", "there", "'there'", "'here' or 'vllm'"),
+    ("evaluate.sampler", "there", "'there'", "'here' or 'vllm'"),
+    ("evaluate.sampler_gibibytes", "0", "0", "greater than 0"),
     ("tasks", "marooned", "'marooned'", "a valid dictionary"),
     ("tasks", "{}", "{}", "at least 1 item"),
     ("tasks.marooned", "12", "12", "a valid dictionary"),

@@ -1,0 +1,127 @@
+"""A run whose replies vLLM draws in PPO and in evaluation, and its merged model as vLLM serves it to others."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from castaway.datasets.scripted import read_demonstrations
+from castaway.models.policy import load_model
+from castaway.models.tokens import ChatTokenizer
+from castaway.rl.actor_critic import ActorCritic
+from castaway.serving.server import running
+from castaway.serving.vllm import Serving
+from castaway.tasks.environment import HELD_OUT_START
+from castaway.tasks.registry import task_of
+from stages import evaluate
+from tests.castaway.rl.small import ROOT
+from tests.families import write_family
+from tests.miniature import edited
+from tests.test_families import built, context_of, write_params
+from tests.vllm.test_sampler import TEMPERATURE, differences
+
+RUN = "strictbot"
+SERVED: dict[str, dict[str, Any]] = {
+    "sft": {"learning_rate": 1e-2},
+    "ppo": {"sampler": "vllm", "importance_cap": 2.0, "learning_rate": 1e-2, "max_new_tokens": 160},
+    "correction_sft": {"learning_rate": 1e-1},
+    "evaluate": {"sampler": "vllm", "temperature": TEMPERATURE},
+}
+"""The rates are high, so that two steps tell the policies apart."""
+LONGEST = 24
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The parameters of the run, on a random model."""
+    root = tmp_path_factory.mktemp("served")
+    write_family("qwen2", root / "model", ["REASONING: the value is wrong\nACTION: That is not right."] * 5)
+    write_params(root, "model", "float32")
+    (root / ".venv-vllm").symlink_to(ROOT / ".venv-vllm")
+    with edited(root / "params.yaml") as params:
+        for section, keys in SERVED.items():
+            params[section].update(keys)
+    return root
+
+
+@pytest.fixture(scope="module")
+def metrics(root: Path) -> dict[str, dict[str, Any]]:
+    """Of all stages."""
+    return built(root, RUN)
+
+
+def servers(root: Path) -> list[psutil.Process]:
+    """The servers of models in a folder."""
+    running = psutil.process_iter(["cmdline"])
+    return [one for one in running if any(str(root) in part for part in one.info["cmdline"] or [])]
+
+
+def test_a_server_draws_the_replies_of_ppo_and_of_the_evaluation(root: Path, metrics: dict[str, Any]) -> None:
+    assert metrics["ppo"]["steps"] == 2
+    policies = ("base", "sft", "ppo", "final")
+    assert [name for name in metrics["evaluate"] if name != "demonstrators"] == [
+        name for policy in policies for name in (policy, f"{policy}_best_of_2")
+    ]
+    assert {metrics["evaluate"][name]["episodes"] for name in policies} == {3}
+    for stage in ("ppo", "evaluate"):
+        assert "Application startup complete" in (root / "scratch" / RUN / stage / "sampler/log").read_text("utf-8")
+    assert servers(root) == []
+
+
+def test_each_policy_is_drawn_from_its_own_weights(root: Path, metrics: dict[str, Any]) -> None:
+    context = context_of(root, RUN, "evaluate")
+    base, sft, ppo, final = (context.folder(stage) for stage in ("base", "sft", "ppo", "correction_sft"))
+    weights = {"base": [], "sft": [sft], "ppo": [sft, ppo], "final": [sft, final]}
+    actors = {name: ActorCritic(load_model(base, adapters)) for name, adapters in weights.items()}
+    task = task_of(context.params, RUN)
+    prompts = []
+    for task_id in range(HELD_OUT_START, HELD_OUT_START + 4):
+        environment = task.make()
+        environment.reset(task_id, task.evaluation_seats[0])
+        prompts += environment.prompts()
+    compared = []
+    with closing(evaluate._players(context, task)) as players:
+        for name, policy in players:
+            if name in actors:
+                answers = policy(prompts)
+                found = {other: mean(differences(actor, answers)) for other, actor in actors.items()}
+                assert found.pop(name) < 1e-4
+                assert min(found.values()) > 1e-3
+                compared.append(name)
+        assert len(servers(root)) == 0, "the last of them is done when the demonstrators play"
+    assert compared == list(actors)
+
+
+def test_a_failure_leaves_no_server(root: Path, metrics: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> Any:
+        assert servers(root)
+        raise ValueError("an episode failed")
+
+    monkeypatch.setattr(evaluate, "play_episodes", fail)
+    with pytest.raises(ValueError, match="an episode failed"):
+        evaluate.run(context_of(root, RUN, "evaluate"))
+    assert servers(root) == []
+
+
+def test_the_merged_model_answers_there_as_in_transformers(root: Path, metrics: dict[str, Any]) -> None:
+    folder = root / "data" / RUN / "merge"
+    tokenizer, model = ChatTokenizer.load(folder), AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    rows = read_demonstrations(root / "data" / RUN / "dataset/demonstrations.jsonl")[:4]
+    serving = Serving(str(folder), "merged", port=0, environment=ROOT / ".venv-vllm", log=root / "merged.log")
+    settings = {"model": "merged", "temperature": 0.0, "max_tokens": LONGEST, "return_token_ids": True}
+    with running(serving) as server, httpx.Client(trust_env=False, timeout=60) as client:
+        for row in rows:
+            asked = client.post(f"{server.url}/chat/completions", json={**settings, "messages": row.messages})
+            body = asked.raise_for_status().json()
+            prompt = tokenizer.prompt(row.messages)
+            assert body["prompt_token_ids"] == prompt
+            drawn = model.generate(torch.tensor([prompt]), max_new_tokens=LONGEST, do_sample=False)
+            assert body["choices"][0]["token_ids"] == drawn[0, len(prompt) :].tolist()
