@@ -63,13 +63,18 @@ def _packed(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None)
 def folded(model: nn.Module) -> Iterator[None]:
     """Context in which the model's LoRA layers use folded weights; layers that cannot be folded are left as they are.
 
-    If the adapters are disabled, the layers use the base weights. The weights must not change inside the context. The
-    backward pass may come after it. With gradient checkpointing nothing is folded for training: the backward pass would
-    compute the layers again, after this context, and all folded weights are in memory until then.
+    If the adapters are disabled, the layers use the base weights. Neither the weights nor which adapter is active may
+    change inside the context; a context inside another one changes nothing. The backward pass may come after it. With
+    gradient checkpointing nothing is folded for training: the backward pass would compute the layers again, after this
+    context, and all folded weights are in memory until then.
     """
     again = torch.is_grad_enabled() and getattr(model, "is_activation_checkpointing", False)
     modules = [] if again else model.modules()
-    layers = [module for module in modules if isinstance(module, LoraLinear) and _can_be_folded(module)]
+    layers = [
+        module
+        for module in modules
+        if isinstance(module, LoraLinear) and "forward" not in vars(module) and _can_be_folded(module)
+    ]
     for layer in layers:
         layer.forward = _forward(layer)
     try:
@@ -80,14 +85,19 @@ def folded(model: nn.Module) -> Iterator[None]:
 
 
 def _can_be_folded(layer: LoraLinear) -> bool:
-    """Whether this is a frozen float32 layer with one active plain LoRA adapter without dropout."""
+    """Whether this is a frozen float32 layer with one active plain LoRA adapter without dropout.
+
+    Or with none, if it is large: a small layer without an adapter is as fast as it is.
+    """
     base: Any = layer.get_base_layer()
     plain = type(base) is nn.Linear and base.weight.dtype is torch.float32 and not base.weight.requires_grad
+    if not plain or layer.merged:
+        return False
     active = layer.active_adapters
+    if layer.disable_adapters and not active:
+        return not torch.is_grad_enabled() and bool(base.weight.numel() >= LARGE)
     return (
-        plain
-        and not (layer.disable_adapters and torch.is_grad_enabled())
-        and not layer.merged
+        not (layer.disable_adapters and torch.is_grad_enabled())
         and len(active) == 1
         and active[0] in layer.lora_A
         and active[0] not in layer.lora_variant
@@ -95,20 +105,27 @@ def _can_be_folded(layer: LoraLinear) -> bool:
     )
 
 
+def _fixed(weight: torch.Tensor, bias: torch.Tensor | None) -> Callable[[torch.Tensor], torch.Tensor]:
+    """The product with a weight that stays the same."""
+    if weight.is_cpu and weight.numel() >= LARGE and torch.is_inference_mode_enabled():
+        # In the layout that oneDNN computes with, it need not be brought into it for each of a hundred tokens.
+        packed = torch.ops.mkldnn._reorder_linear_weight(weight, ROWS)
+        return lambda rows: _packed(rows, packed, bias)
+    return lambda rows: product(rows, weight, bias)
+
+
 def _forward(layer: LoraLinear) -> Callable[[torch.Tensor], torch.Tensor]:
     """The layer's forward function with its folded weight."""
     base: Any = layer.get_base_layer()
     if layer.disable_adapters:
-        return lambda inputs: product(inputs, base.weight.detach(), base.bias)
+        return _fixed(base.weight.detach(), base.bias)
     name = layer.active_adapters[0]
     down: Any = layer.lora_A[name].weight
     up: Any = layer.lora_B[name].weight
     scale = float(layer.scaling[name])
     weight = torch.addmm(base.weight.detach(), up.detach(), down.detach(), alpha=scale)
-    if weight.is_cpu and weight.numel() >= LARGE and torch.is_inference_mode_enabled():
-        # In the layout that oneDNN computes with, it need not be brought into it for each of a hundred tokens.
-        weight = torch.ops.mkldnn._reorder_linear_weight(weight, ROWS)
-        return lambda inputs: _packed(inputs, weight, base.bias)
+    if weight.numel() >= LARGE and torch.is_inference_mode_enabled():
+        return _fixed(weight, base.bias)
 
     def forward(inputs: torch.Tensor) -> torch.Tensor:
         result: torch.Tensor = _FoldedLinear.apply(inputs, weight, base.bias, down, up, scale)

@@ -9,6 +9,7 @@ import torch
 
 from castaway.config.sections import PpoParams
 from castaway.models.batches import by_tokens
+from castaway.models.folded import folded
 from castaway.rl.actor_critic import ActorCritic, Scores, TurnBatch
 from castaway.rl.kl import kl_estimate
 from castaway.rl.losses import clipped_policy_loss, clipped_value_loss, masked_mean
@@ -123,7 +124,7 @@ class PolicyUpdate:
         They are of the actor as it is, without gradients.
         """
         found: dict[int, tuple[list[float], list[float]]] = {}
-        with torch.inference_mode():
+        with torch.inference_mode(), folded(self._actor.policy):
             for group in by_tokens([len(prompt) + len(reply) for prompt, reply in pairs], self._params.tokens_per_pass):
                 batch = self._actor.batch([pairs[index] for index in group])
                 scores = self._actor.score(batch, self._params.temperature)

@@ -10,6 +10,7 @@ from peft import LoraConfig, get_peft_model
 from torch import nn
 
 from castaway.models.folded import folded
+from castaway.models.policy import using
 
 
 class TwoLayers(nn.Module):
@@ -122,3 +123,39 @@ def test_what_cannot_be_folded_exactly_is_left_to_peft(case: dict[str, Any]) -> 
     model = adapted(**case)
     with folded(model):
         assert not any("forward" in vars(module) for module in model.modules())
+
+
+class OneLarge(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(512, 300)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.first(inputs)
+        return result
+
+
+@pytest.mark.parametrize("rows", [1, 70])
+def test_a_large_layer_without_an_active_adapter_is_multiplied_as_one_with_it(rows: int) -> None:
+    torch.manual_seed(0)
+    model: Any = get_peft_model(OneLarge(), LoraConfig(r=2, target_modules=["first"], init_lora_weights=False))
+    inputs = torch.randn(rows, 512)
+    plain = OneLarge()
+    plain.load_state_dict(model.get_base_model().first.base_layer.state_dict(prefix="first."))
+    with using(model, None):
+        with folded(model):  # with gradients, PEFT's own layer
+            assert not any("forward" in vars(module) for module in model.modules())
+        with torch.inference_mode(), folded(model):
+            assert "forward" in vars(model.get_base_model().first)
+            torch.testing.assert_close(model(inputs), plain(inputs), rtol=1e-5, atol=1e-5)
+    assert not torch.allclose(model(inputs), plain(inputs))
+
+
+def test_a_context_inside_another_one_folds_nothing_again() -> None:
+    model, inputs = adapted(), torch.randn(5, 6)
+    with torch.inference_mode(), folded(model):
+        first = [vars(module)["forward"] for module in model.modules() if "forward" in vars(module)]
+        with folded(model):
+            inside = model(inputs)
+        assert [vars(module)["forward"] for module in model.modules() if "forward" in vars(module)] == first
+        assert len(first) == 2 and torch.equal(model(inputs), inside)
