@@ -67,6 +67,7 @@ PARSED = {
     "castaway teacher bench": "a server; tests/castaway/cli/test_teacher.py",
     "castaway teacher check": "a server; tests/castaway/cli/test_teacher.py",
     "castaway teacher serve FOLDER_OR_NAME": "a server; tests/vllm/test_serve.py",
+    "dvc exp run --temp": "forty minutes; tests/flows/test_faults.py",
     "dvc exp run --temp -S seed=2": "forty minutes",
     "dvc exp run -S 'tasks.openspiel.game.hard.opponents=[random,self]' merge@openspiel": "forty minutes",
     "dvc exp run -S ppo.learning_rate=2e-4": "forty minutes",
@@ -127,6 +128,7 @@ BY_HAND = {
     "git clone https://github.com/ggml-org/llama.cpp && pip install -r "
     "llama.cpp/requirements/requirements-convert_hf_to_gguf.txt",
     "pip install 'castaway[open]'",
+    "prefect gcl delete castaway-cuda-0",
     "pip install -e plugins/lights",
     "pip install FOLDER",
     "python llama.cpp/convert_hf_to_gguf.py data/RUN/merge --outfile RUN.gguf",

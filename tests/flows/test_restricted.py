@@ -97,6 +97,7 @@ def test_folders_are_those_of_the_dependencies_and_its_own(tmp_path: Path) -> No
         observe=nothing,
         trace=lambda name, inputs, outputs, began, ended: None,
         readable=readable,
+        original=tmp_path,
     )
     assert context.folder("base") == tmp_path / "data/games/base"
     assert context.folder("sft") == tmp_path / "data/marooned/sft"
