@@ -86,7 +86,8 @@ def times_table(records: Path) -> list[str]:
         ]
         for record in sorted(found, key=lambda record: str(figure(record, "began")))
     ]
-    return [table(["stage", "minutes", "peak memory, GiB", "device", "commit"], rows)] if rows else []
+    header = ["stage", "minutes", "peak memory, GiB", "device", "commit"]
+    return [f"What each stage took:\n\n{table(header, rows)}"] if rows else []
 
 
 def results_table(evaluate: Figures, seat: str = "") -> str:

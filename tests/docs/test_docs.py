@@ -103,6 +103,7 @@ PARSED = {
     "python -m benchmarks.ablation 1 2 3 --task openspiel": "hours",
     "python -m benchmarks.memory": "minutes; tests/castaway/tools/profiles/test_memory.py",
     "python -m benchmarks.players": "minutes",
+    "python -m benchmarks.profiles smollm2": "needs a build; tests/benchmarks/test_profiles.py",
     "python -m benchmarks.real_model FOLDER --rounds 2": "minutes",
     "python -m benchmarks.seeds 2 3": "hours; tests/benchmarks/test_seeds.py",
     "python -m benchmarks.tokens FOLDER": "needs a tokenizer; tests/benchmarks/test_tokens.py",

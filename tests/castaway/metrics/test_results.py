@@ -141,6 +141,27 @@ def test_the_report_of_a_run_reads_what_is_there(tmp_path: Path) -> None:
     assert [row[0] for row in cells(text)[-3:]] == ["1", "2", "10"]
 
 
+def test_stages_are_told_in_the_order_in_which_they_ran(tmp_path: Path) -> None:
+    save(tmp_path / "metrics" / "evaluate.json", EVALUATE)
+    late = {"stage": "ppo@one", "seconds": 90.0, "peak_memory_gib": 2.26, "device": "CPU", "revision": "0123456789"}
+    early = {
+        "stage": "sft@one",
+        "seconds": 6,
+        "device": "CPU",
+        "revision": "abcdef012345+changes",
+        "began": "2026-01-01",
+    }
+    save(tmp_path / "runs" / "ppo.json", {**late, "began": "2026-01-02"})
+    save(tmp_path / "runs" / "sft.json", early)
+    assert cells(run_report(tmp_path / "metrics"))[-2:] == [
+        ["sft", "0.1", "-", "CPU", "abcdef0"],
+        ["ppo", "1.5", "2.3", "CPU", "0123456"],
+    ]
+    save(tmp_path / "runs" / "sft.json", {"stage": "sft@one"})
+    with pytest.raises(CastawayError, match=r"seconds is missing|began is missing"):
+        run_report(tmp_path / "metrics")
+
+
 @pytest.mark.parametrize("content", ['{"final": {}}', "{}", "[]", "{", "3", '{"final": 3}', '{"final": null}'])
 def test_a_broken_file_is_named(tmp_path: Path, content: str) -> None:
     (tmp_path / "evaluate.json").write_text(content, encoding="utf-8")
