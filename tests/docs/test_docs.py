@@ -91,6 +91,7 @@ PARSED = {
     "make lock UPGRADE=1": "needs the network",
     "make images": "needs a build and a browser; tests/castaway/tools/test_images.py",
     "make repro": "forty minutes; tests/test_whole_pipeline.py",
+    "make repro PROFILE=smollm2": "hours; tests/test_families.py",
     'make repro PROFILE=smollm2 TARGETS="evaluate@strictbot merge@strictbot"': "hours; tests/test_families.py",
     "make repro TARGETS=sft@marooned": "minutes",
     "make setup": "downloads",
