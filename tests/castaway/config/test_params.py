@@ -246,7 +246,7 @@ def test_base_models_of_all_kinds_stand_side_by_side(tmp_path: Path) -> None:
         (
             "package",
             {"text": {}},
-            "bases.games.text is unknown, expected one of dtype, gradient_checkpointing, package, file",
+            "bases.games.text is unknown, expected one of dtype, gradient_checkpointing, instructions, package, file",
         ),
     ],
 )
