@@ -7,9 +7,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from castaway.errors import CastawayError
-from castaway.tools.doctor.asking import get
 from castaway.tools.doctor.finding import Finding, failed, ok, warning
+from castaway.tools.doctor.servers import health
 
 LOCK_SECONDS = 1.0
 """How long the doctor waits for another program that writes to the store."""
@@ -24,13 +23,7 @@ def mlflow_store(root: Path) -> list[Finding]:
     if not address.startswith(("http://", "https://")):
         return [ok("MLflow", f"{address}, which the doctor does not ask")]
     remedy = "start the server, or unset MLFLOW_TRACKING_URI to record in mlflow.db"
-    try:
-        answer = get(f"{address.rstrip('/')}/health")
-    except CastawayError as error:
-        return [failed("MLflow", f"MLFLOW_TRACKING_URI is {address}, but nothing answers there ({error})", remedy)]
-    if not answer.is_success:
-        return [failed("MLflow", f"MLFLOW_TRACKING_URI is {address}, which answers with {answer.status_code}", remedy)]
-    return [ok("MLflow", f"{address} answers")]
+    return [health("MLflow", "MLFLOW_TRACKING_URI", address.rstrip("/"), remedy)]
 
 
 def _file(path: Path) -> Finding:

@@ -60,10 +60,15 @@ def prefect() -> list[Finding]:
     if not address:
         return [ok("Prefect", "PREFECT_API_URL is not set: the driver runs without a server")]
     remedy = "start one with `prefect server start`, or unset the variable"
+    return [health("Prefect", "PREFECT_API_URL", address, remedy)]
+
+
+def health(subject: str, variable: str, address: str, remedy: str) -> Finding:
+    """Whether the server whose address is in an environment variable says that it is well."""
     try:
         answer = get(f"{address}/health")
     except CastawayError as error:
-        return [failed("Prefect", f"PREFECT_API_URL is {address}, but nothing answers there ({error})", remedy)]
+        return failed(subject, f"{variable} is {address}, but nothing answers there ({error})", remedy)
     if not answer.is_success:
-        return [failed("Prefect", f"PREFECT_API_URL is {address}, which answers with {answer.status_code}", remedy)]
-    return [ok("Prefect", f"{address} answers")]
+        return failed(subject, f"{variable} is {address}, which answers with {answer.status_code}", remedy)
+    return ok(subject, f"{address} answers")
