@@ -163,6 +163,18 @@ def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
     return make
 
 
+BASE_ALONE = """\
+stages:
+  base:
+    cmd: python -m flows base
+    params: [seed]
+    outs: [data/base]
+    metrics:
+      - data/metrics/base.json: {cache: false}
+      - data/runs/base.json: {cache: false}
+"""
+"""One stage, with the metrics and the record of a run."""
+
 TRACKED = """\
 stages:
   base:

@@ -22,7 +22,7 @@ from flows.report import Outcome, Step
 from flows.reproduce import rescue, run_step
 from flows.stage import RECEIPT
 from flows.walk import walk
-from tests.flows.conftest import BODY, WAIT, WAITING, Repository, processes_are_gone
+from tests.flows.conftest import BASE_ALONE, BODY, WAIT, WAITING, Repository, processes_are_gone
 
 PIPELINE = """\
 stages:
@@ -210,20 +210,8 @@ def test_independent_stages_run_side_by_side(ship: Repository) -> None:
     assert (ship.root / "data/ship").read_text() == "port\nstarboard\n"
 
 
-LOST = """\
-stages:
-  base:
-    cmd: python -m flows base
-    params: [seed]
-    outs: [data/base]
-    metrics:
-      - data/metrics/base.json: {cache: false}
-      - data/runs/base.json: {cache: false}
-"""
-
-
 def test_a_finished_stage_that_dvc_lost_is_saved(ship: Repository, tmp_path: Path) -> None:
-    ship.write("dvc.yaml", LOST)
+    ship.write("dvc.yaml", BASE_ALONE)
     ship.write(
         "stages/base.py", BODY.replace("    for step", "    print('here', flush=True)\n    input()\n    for step")
     )

@@ -11,24 +11,13 @@ import pytest
 
 from flows import pipeline, turn
 from flows.report import Step
-from tests.flows.conftest import Repository
+from tests.flows.conftest import BASE_ALONE, Repository
 from tests.flows.running import HELD, body_of, has_ended, times_begun, until
-
-PIPELINE = """\
-stages:
-  base:
-    cmd: python -m flows base
-    params: [seed]
-    outs: [data/base]
-    metrics:
-      - data/metrics/base.json: {cache: false}
-      - data/runs/base.json: {cache: false}
-"""
 
 
 @pytest.fixture
 def held(repository: Callable[[str], Repository]) -> Repository:
-    made = repository(PIPELINE)
+    made = repository(BASE_ALONE)
     made.write("stages/base.py", HELD)
     made.write("no", "a file where MLflow would need a folder: its tables take seconds to make")
     return made
@@ -94,7 +83,7 @@ def test_who_uses_the_folders_of_a_step_is_read_from_dvcs_own_file(tmp_path: Pat
 
 
 def test_a_step_knows_what_it_reads(repository: Callable[[str], Repository]) -> None:
-    made = repository(PIPELINE + "  sft:\n    cmd: x\n    deps: [data/base, hull.txt]\n    outs: [data/sft]\n")
+    made = repository(BASE_ALONE + "  sft:\n    cmd: x\n    deps: [data/base, hull.txt]\n    outs: [data/sft]\n")
     reads = {step.address: step.reads for step in pipeline.plan(made.root, [])}
     assert reads == {"base": (), "sft": ("data/base",)}
 
