@@ -116,7 +116,8 @@ def stays_dead(server: Server, asked: list[Attempt]) -> None:
     """A server that does not come back ends in a pause, or in the rules, before the deadline."""
     began = monotonic()
     paused, going_on = teacher_of(server, "pause", 2.0), teacher_of(server, "rules", 2.0)
-    with pytest.raises(TeacherOutage, match="takes no connections"):
+    # The last try before the deadline may be cut off by it, on a busy machine, before it is refused.
+    with pytest.raises(TeacherOutage, match=r"takes no connections|did not answer before the deadline"):
         paused.judge(asked)
     assert going_on.judge(asked) == RulesTeacher(RULES).judge(asked)
     assert going_on.counts["outages"] == 48 and monotonic() - began < 20
