@@ -1,10 +1,16 @@
 """Checkpoints are whole or not at all."""
 
+import os
+import random
 from pathlib import Path
+from typing import Any
 
+import numpy
+import pytest
 import torch
 
-from castaway.rl.checkpoint import load_newest, save_checkpoint
+from castaway.errors import CastawayError
+from castaway.rl.checkpoint import load_newest, random_states, save_checkpoint, set_random_states
 
 
 def test_the_newest_counts_and_two_are_kept(tmp_path: Path) -> None:
@@ -41,3 +47,26 @@ def test_a_crash_while_writing_leaves_the_older_one(tmp_path: Path) -> None:
     save_checkpoint(tmp_path, 2, {"step": 2})
     assert load_newest(tmp_path) == {"step": 2}
     assert not list(tmp_path.glob("*.tmp"))
+
+
+def test_random_states_come_back(tmp_path: Path) -> None:
+    random.seed(3), numpy.random.seed(3), torch.manual_seed(3)
+    save_checkpoint(tmp_path, 1, random_states())
+    drawn = random.random(), numpy.random.random(), torch.rand(2).tolist()
+    set_random_states(load_newest(tmp_path) or {})
+    assert (random.random(), numpy.random.random(), torch.rand(2).tolist()) == drawn
+
+
+class Intruder:
+    """Something that would run a command when a pickle of it is read."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.system, ("touch intruder",)
+
+
+def test_no_code_of_a_file_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    save_checkpoint(tmp_path, 1, {"step": Intruder()})
+    with pytest.raises(CastawayError, match=r"is no checkpoint of Castaway .*remove it to train from the start"):
+        load_newest(tmp_path)
+    assert not (tmp_path / "intruder").exists()

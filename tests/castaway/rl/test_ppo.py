@@ -1,9 +1,9 @@
 """PPO on a frozen game of one step: what is rewarded becomes likelier, and a resumed run goes on as if unbroken."""
 
 import copy
-import io
 import pickle
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from threading import Event
 from typing import Any
 
@@ -13,6 +13,7 @@ import torch
 from castaway.config.sections import PpoParams
 from castaway.models.tokens import ChatTokenizer
 from castaway.rl.actor_critic import ActorCritic, TurnBatch
+from castaway.rl.checkpoint import load_newest, save_checkpoint
 from castaway.rl.ppo import PpoTrainer
 from castaway.tasks.environment import Outcome
 from castaway.teacher.base import Attempt, Verdict
@@ -153,17 +154,15 @@ def test_corrections_are_collected_and_learned_from(taught: tuple[ActorCritic, C
     ],
 )
 def test_a_resumed_run_goes_on_as_if_unbroken(
-    taught: tuple[ActorCritic, ChatTokenizer], changes: dict[str, Any]
+    taught: tuple[ActorCritic, ChatTokenizer], changes: dict[str, Any], tmp_path: Path
 ) -> None:
     settings = {"sft_interval": 3, "sft_minimum": 1, "episodes_per_step": 4, "make": Crossroads, **changes}
     unbroken = trainer(taught, **settings)
     for _ in range(2):
         unbroken.step()
-    disk = io.BytesIO()
-    torch.save(unbroken.state(), disk)
-    disk.seek(0)
+    save_checkpoint(tmp_path, 2, unbroken.state())
     resumed = trainer(taught, seed=99, **settings)
-    resumed.load_state(torch.load(disk, weights_only=False))
+    resumed.load_state(load_newest(tmp_path) or {})
     assert [unbroken.step() for _ in range(2)] == [resumed.step() for _ in range(2)]
     assert unbroken.step_number == resumed.step_number == 4
     assert unbroken.corrections == resumed.corrections
