@@ -9,7 +9,7 @@
 #   make test-vllm                        set up, with vLLM in .venv-vllm, then the tests that need it
 #   make bench                            set up, then the benchmarks
 #   make bench-teacher                    set up, with vLLM, then the benchmark of a teacher's server
-#   make ui [ROOT=scratch/demo]           MLflow on http://127.0.0.1:5000
+#   make ui [ROOT=scratch/demo]           the pages of MLflow and Prefect, until Ctrl-C
 #   make images                           set up, then draw the three images of the README from what was built
 #   make browser                          install Chromium, for the tests of replay pages (part of make test)
 #   make setup                            only install .venv, from setup/requirements.lock, with uv
@@ -18,6 +18,7 @@
 
 PYTHON ?= python3
 PORT ?= 5000
+PREFECT_PORT ?= 4200
 TARGETS ?=
 PROFILE ?=
 ROOT ?= .
@@ -67,8 +68,7 @@ bench-teacher: setup setup-vllm
 	@$(ENV) python -m benchmarks.teacher
 
 ui: setup
-	@$(ENV) mlflow ui --backend-store-uri "sqlite:///$$(cd '$(ROOT)' && pwd)/mlflow.db" --host 127.0.0.1 \
-		--port $(PORT) --workers 1
+	@cd '$(ROOT)' && $(ENV) python -m flows pages $(PORT) $(PREFECT_PORT)
 
 images: setup browser
 	@$(ENV) castaway images

@@ -38,7 +38,7 @@ def parser() -> argparse.ArgumentParser:
     """The command-line parser. A first argument that is no command is taken as the name of a stage."""
     usage = (__doc__ or "").partition("\n")
     top = argparse.ArgumentParser("python -m flows", description=usage[0], epilog=usage[2], formatter_class=_Plain)
-    top.add_argument("command", metavar="STAGE[@RUN] | pipeline | profile | setup | lineage | closure")
+    top.add_argument("command", metavar="STAGE[@RUN] | pipeline | profile | pages | setup | lineage | closure")
     top.add_argument(
         "targets", nargs="*", metavar="TARGET", help="a profile, stages to build, or the artifact to trace"
     )
@@ -84,6 +84,17 @@ def run_profile(options: argparse.Namespace) -> int:
     return run(find_root(), options.targets[0], options.targets[1:])
 
 
+def run_pages(options: argparse.Namespace) -> int:
+    """`python -m flows pages [MLFLOW_PORT [PREFECT_PORT]]`."""
+    from flows.environment import find_root
+    from flows.pages import main as run
+
+    if len(options.targets) > 2 or not all(target.isdecimal() for target in options.targets):
+        raise CastawayError("pages takes at most two ports, such as `python -m flows pages 5000 4200`")
+    ports = [int(target) for target in options.targets] + [5000, 4200][len(options.targets) :]
+    return run(find_root(), *ports)
+
+
 def run_setup(options: argparse.Namespace) -> int:
     """`python -m flows setup`."""
     from flows.slots import main as run
@@ -109,6 +120,7 @@ def run_closure(options: argparse.Namespace) -> int:
 COMMANDS = {
     "pipeline": run_pipeline,
     "profile": run_profile,
+    "pages": run_pages,
     "setup": run_setup,
     "lineage": run_lineage,
     "closure": run_closure,

@@ -110,6 +110,18 @@ class Declared:
             },
         )
 
+    @property
+    def locked(self) -> dict[str, str]:
+        """What dvc.lock says of the dependencies: hash by path, and value by parameter; empty for a new stage."""
+        found: dict[str, str] = {}
+        for dependency in self.stage.deps:
+            value = dependency.hash_info.value
+            if isinstance(value, Mapping):
+                found |= {name: json.dumps(each, sort_keys=True) for name, each in flatten(value).items()}
+            elif value:
+                found[dependency.def_path] = str(value)
+        return found
+
     def output_hashes(self) -> dict[str, str]:
         """Path to md5 of the cached outputs as they are now. DVC stores the hashes and reuses them afterwards."""
         return {out.def_path: str(out.get_hash().value) for out in self.stage.outs if out.use_cache and out.exists}

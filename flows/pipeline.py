@@ -4,31 +4,33 @@
     python -m flows pipeline ppo@marooned         one stage and the stages that it needs
     python -m flows pipeline --teacher WEIGHTS    serve the teacher with vLLM for the stages that use it
 
-Independent stages run in parallel, as many as the cores allow, and each GPU is used by one stage at a time. The stage
-with the longest path to the end starts first; each stage writes its output to scratch/logs. DVC is the only cache, and
-every stage ends as "Ran" or "Cached", or the exit status is not 0. MLflow gets one parent run; if PREFECT_API_URL is
-set, Prefect gets a flow run with one task run per stage. Neither is needed: losing them changes nothing that is built.
+Independent stages run in parallel, as many as cores and memory allow, and each GPU is used by one stage at a time. The
+stage with the longest path to the end starts first; each writes its output to scratch/logs. DVC is the only cache, and
+every stage ends as "Ran" or "Cached", or the exit status is not 0. MLflow gets one parent run, and the user's Prefect
+server, if there is one, a flow run with one task run per stage. Losing either changes nothing that is built.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
+from functools import partial
 from pathlib import Path
 
 from castaway.config.params import Params
 from castaway.errors import CastawayError
 from castaway.tasks.registry import read_params
 from castaway.tools import hardware
-from flows import declared, environment, prefect_server, report, slots
-from flows.display import Display, new_log
+from castaway.tools.prefect_address import address
+from flows import declared, environment, report, slots
+from flows.display import Display, log_path, new_log
 from flows.process import interruptible
 from flows.ready import require_devices
 from flows.report import Outcome, Step
 from flows.reproduce import run_step
 from flows.teacher import on_gpus, serving_for, what_to_serve
 from flows.turn import turn
-from flows.walk import Watcher, cores, gpus, recorded_seconds, walk
+from flows.walk import Memory, Watcher, cores, free_gibibytes, gpus, recorded, walk
 
 
 def main(targets: Sequence[str], *, force: bool, teacher: str | None = None) -> int:
@@ -87,7 +89,7 @@ def plan(root: Path, targets: Sequence[str]) -> list[Step]:
         # The edges of DVC's graph lead from a stage to those that it depends on.
         upstream = tuple(sorted(needed.addressing for needed in graph.successors(stage)))
         reads = tuple(path for dep in stage.deps if (path := str(dep.def_path)).startswith("data/"))
-        steps.append(Step(one.address, upstream, one.device, one.timeout_seconds, tuple(one.outs), reads))
+        steps.append(Step(one.address, upstream, one.device, one.timeout_seconds, tuple(one.outs), reads, one.locked))
     return steps
 
 
@@ -99,10 +101,11 @@ def build(
         parent = stack.enter_context(report.Parent(root, targets))
         watchers: list[Watcher] = []
         flow = None
-        if prefect_server.address():
+        if address():
             from flows.prefect_runs import FlowRun
 
-            flow = stack.enter_context(FlowRun("pipeline", " ".join(targets) or "everything", steps=steps))
+            name = " ".join(targets) or "everything"
+            flow = stack.enter_context(FlowRun("pipeline", name, steps=steps, log=partial(log_path, root)))
             watchers.append(flow)
 
         def run(step: Step, place: int) -> Outcome:
@@ -113,9 +116,12 @@ def build(
             with slots.occupy(step.device, place, step.address), served:
                 return run_step(root, step, {**visible, **shown}, force=force, log=new_log(root, step.address))
 
-        devices, seconds = gpus(steps), recorded_seconds(root, steps)
+        devices, seconds = gpus(steps), recorded(root, steps, "seconds")
+        memory = Memory(free_gibibytes(), recorded(root, steps, "peak_memory_gib"))
         with Display(root) as display:
-            outcomes = walk(steps, run, cores(params), devices, seconds=seconds, watchers=[display, *watchers])
+            outcomes = walk(
+                steps, run, cores(params), devices, seconds=seconds, memory=memory, watchers=[display, *watchers]
+            )
         parent.finish(outcomes)
         if flow:
             flow.finish(outcomes)

@@ -10,24 +10,37 @@ import json
 import os
 import signal
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from logging import INFO
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 from flows import alive
 from flows.prefect_server import Reports
 from flows.report import Outcome, Step
+from flows.tail import Tail
 
 TASK = "CASTAWAY_PREFECT_TASK"
 """Environment variable that gives a stage the id of its task run."""
-CANCEL_INTERVAL = 5.0
-"""Time between two questions whether the run was cancelled, in seconds."""
+INTERVAL = 5.0
+"""Time between two questions whether the run was cancelled, and between two reports of new lines, in seconds."""
+PROGRESS_EVERY = 12
+"""Every so many reports also show the state of a line that has not ended, such as a progress bar."""
 
 
 class FlowRun:
     """One run of a flow; a watcher of its steps. `with` begins and ends it."""
 
-    def __init__(self, flow: str, name: str, tags: Sequence[str] = (), steps: Sequence[Step] = ()) -> None:
+    def __init__(
+        self,
+        flow: str,
+        name: str,
+        tags: Sequence[str] = (),
+        steps: Sequence[Step] = (),
+        log: Callable[[str], Path] | None = None,
+    ) -> None:
         """Prepare the run.
 
         Args:
@@ -35,7 +48,10 @@ class FlowRun:
             name: the name of the run.
             tags: of the run.
             steps: one task run each, dependencies first; with steps, the run can be cancelled in Prefect's web page.
+            log: path of a step's log, by address; its lines are shown with the step.
         """
+        self._log = log
+        self._tails: dict[str, Tail] = {}
         self._flow = flow
         self._name = name
         self._tags = list(tags)
@@ -50,7 +66,7 @@ class FlowRun:
     def __enter__(self) -> FlowRun:
         self._reports.send(self._begin)
         if self._steps:
-            threading.Thread(target=self._watch_for_cancel, daemon=True).start()
+            threading.Thread(target=self._watch, daemon=True).start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
@@ -75,6 +91,8 @@ class FlowRun:
         from prefect.states import Running
 
         self._open.add(step.address)
+        if self._log:
+            self._tails[step.address] = Tail(self._log(step.address))
         self._set_task(step.address, Running())
 
     def ended(self, outcome: Outcome) -> None:
@@ -82,6 +100,8 @@ class FlowRun:
         from prefect.states import Completed, Failed, Pending
 
         self._open.discard(outcome.step.address)
+        self._send_lines(outcome.step.address, unfinished=True)
+        self._tails.pop(outcome.step.address, None)
         if outcome.state == "Failed":
             self._failed.append(outcome.message)
         kinds = {"Failed": Failed, "Skipped": Pending}
@@ -128,9 +148,29 @@ class FlowRun:
     def _set_task(self, address: str, state: Any) -> None:
         self._reports.send(lambda client: client.set_task_run_state(self._tasks[address], state, force=True))
 
-    def _watch_for_cancel(self) -> None:
-        while not self._over.wait(CANCEL_INTERVAL):
+    def _send_lines(self, address: str, *, unfinished: bool) -> None:
+        """Show what a step has written to its log since the last time."""
+        from prefect.client.schemas.actions import LogCreate
+
+        tail = self._tails.get(address)
+        lines = tail.lines(unfinished=unfinished) if tail else []
+        if not lines:
+            return
+        at: Any = datetime.now(UTC)
+
+        def send(client: Any) -> None:
+            ids: Any = {"flow_run_id": self._id, "task_run_id": self._tasks[address]}
+            client.create_logs([LogCreate(name=address, level=INFO, message=one, timestamp=at, **ids) for one in lines])
+
+        self._reports.send(send)
+
+    def _watch(self) -> None:
+        count = 0
+        while not self._over.wait(INTERVAL):
+            count += 1
             self._reports.send(self._stop_if_cancelled)
+            for address in tuple(self._tails):
+                self._send_lines(address, unfinished=count % PROGRESS_EVERY == 0)
 
     def _stop_if_cancelled(self, client: Any) -> None:
         state = client.read_flow_run(self._id).state

@@ -1,4 +1,4 @@
-"""Speaks to the Prefect server in PREFECT_API_URL, and bears that it is away.
+"""Speaks to the user's Prefect server, if there is one, and bears that it is away.
 
 Prefect's API is called directly, and not through `@flow` and `@task`: their engine replaces the signal handlers of the
 driver, and makes a stage that has succeeded fail if the server does not hear of its end.
@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from castaway.errors import CastawayError
+from castaway.tools.prefect_address import VARIABLE, address
 
 TIMEOUT = 5.0
 """Timeout of one call, in seconds. Prefect itself would try for minutes."""
@@ -24,11 +25,6 @@ AWAY = 15.0
 
 Report = Callable[[Any], object]
 """One report to the server: a call of its client."""
-
-
-def address() -> str:
-    """The address of the server; empty if there is to be none."""
-    return os.environ.get("PREFECT_API_URL", "").rstrip("/")
 
 
 def require_server() -> str:
@@ -43,8 +39,8 @@ def require_server() -> str:
     except (urllib.error.URLError, OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         raise CastawayError(
-            f"PREFECT_API_URL is {address()} but no Prefect server answers there ({reason}); "
-            "start one with `prefect server start`, or unset the variable"
+            f"{VARIABLE} is {address()} but no Prefect server answers there ({reason}); "
+            f"start one with `prefect server start`, or set {VARIABLE} to nothing"
         ) from None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,8 @@ class Step:
     """Paths of its cached outputs."""
     reads: tuple[str, ...] = ()
     """Paths of the data that it depends on."""
+    locked: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """What dvc.lock said of its dependencies before, see `flows.declared`."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class Outcome:
     """`Ran`, `Cached` (restored or unchanged), `Failed`, or `Skipped` (a stage that it needs failed)."""
     seconds: float = 0.0
     message: str = ""
+    """Of a step that failed or was skipped: why. Of one that ran: what had changed."""
     record: dict[str, Any] = field(default_factory=dict)
     """The record of the run that made the stage's output, now or earlier."""
 
@@ -52,6 +55,7 @@ class Outcome:
             "stage": self.step.address,
             "state": self.state,
             "seconds": f"{self.seconds:.1f}",
+            "why": self.message,
             "run": str(self.record.get("run_id") or "-"),
             "made": str(self.record.get("began") or "-"),
         }
@@ -126,8 +130,10 @@ def show(outcomes: Sequence[Outcome]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("stage", "state", "seconds", "made by run", "at")
+    table = Table("stage", "state", "seconds", "why", "made by run", "at")
     for outcome in outcomes:
         row = outcome.row()
-        table.add_row(row["stage"], row["state"], row["seconds"], row["run"][:12], row["made"][:16])
+        # The message of a failure is told in full elsewhere.
+        why = "" if outcome.state == "Failed" else row["why"]
+        table.add_row(row["stage"], row["state"], row["seconds"], why, row["run"][:12], row["made"][:16])
     Console().print(table)

@@ -16,6 +16,9 @@ from flows.report import Outcome, Step
 from flows.stage import RECEIPT
 from flows.turn import wait_for_others
 
+NAMED = 3
+"""Number of changed inputs that the outcome of a stage names."""
+
 
 def run_step(
     root: Path, step: Step, variables: Mapping[str, str], *, force: bool = False, log: Path | None = None
@@ -45,12 +48,25 @@ def run_step(
             place = log.relative_to(root) if log else "the messages above"
             message = f"{step.address} failed with exit status {status}; see {place}"
             return Outcome(step, "Failed", time.monotonic() - began, message)
-        if ran and not declared.load(root, step.address).stage.outs_cached():
+        if not ran:
+            made = records.record_of(root, step.outs[0]) if step.outs else {}
+            return Outcome(step, "Cached", time.monotonic() - began, record=made)
+        now = declared.load(root, step.address)
+        if not now.stage.outs_cached():
             # DVC itself ends with 0 then: its copy did not fit on the disk.
             message = "ran, but DVC could not save it (a full disk?); make room, and run it with --force"
             return Outcome(step, "Failed", time.monotonic() - began, f"{step.address} {message}")
     made = records.record_of(root, step.outs[0]) if step.outs else {}
-    return Outcome(step, "Ran" if ran else "Cached", time.monotonic() - began, record=made)
+    return Outcome(step, "Ran", time.monotonic() - began, changes(step.locked, now.locked), made)
+
+
+def changes(before: Mapping[str, str], now: Mapping[str, str]) -> str:
+    """What made a stage run: the dependencies and parameters whose hash or value in dvc.lock is another one now."""
+    if not before:
+        return "new"
+    changed = [name for name in sorted({*before, *now}) if before.get(name) != now.get(name)]
+    more = f" and {len(changed) - NAMED} more" if len(changed) > NAMED else ""
+    return f"changed: {', '.join(changed[:NAMED])}{more}" if changed else "outputs missing, or forced"
 
 
 def rescue(root: Path, step: Step, ran: dict[str, Any], log: Path | None = None) -> bool:

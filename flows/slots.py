@@ -17,8 +17,9 @@ from typing import Any
 
 from castaway.errors import CastawayError
 from castaway.tools import hardware
+from castaway.tools.prefect_address import VARIABLE, address
 from flows import environment
-from flows.prefect_server import address, connect, require_server, warn
+from flows.prefect_server import connect, require_server, warn
 from flows.process import pause
 
 VISIBLE = {"cuda": "CUDA_VISIBLE_DEVICES", "mi300x": "HIP_VISIBLE_DEVICES"}
@@ -36,14 +37,14 @@ LOCKED, GONE = 423, 410
 
 
 def main() -> int:
-    """Create the slots of this host's GPUs on the Prefect server in PREFECT_API_URL.
+    """Create the slots of this host's GPUs on the user's Prefect server.
 
     Raises:
-        CastawayError: the variable is not set, or no server answers there.
+        CastawayError: there is none, or it does not answer.
     """
     environment.silence(environment.find_root())
     if not address():
-        raise CastawayError("PREFECT_API_URL is not set; set it to the Prefect server that holds the GPU slots")
+        raise CastawayError(f"{VARIABLE} is not set; set it to the Prefect server that holds the GPU slots")
     devices = hardware.visible_devices()
     names = [slot_name(device.kind, index) for index, device in enumerate(devices) if device.kind in VISIBLE]
     create(names)

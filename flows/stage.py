@@ -5,7 +5,7 @@
     3. call `stages.NAME.run` with an empty output folder, and a scratch folder to resume from
     4. write metrics, curves and the run record, and the receipt if the driver asked for one
 
-If PREFECT_API_URL is set, the stage is also shown there as a flow run; otherwise Prefect is not imported.
+If the user has a Prefect server, the stage is also shown there; otherwise Prefect is not imported.
 """
 
 from __future__ import annotations
@@ -27,11 +27,10 @@ from castaway.config.params import Params
 from castaway.errors import CastawayError
 from castaway.rl.advantages import estimator_named
 from castaway.tasks.registry import read_params
-from castaway.tools import hardware
+from castaway.tools import hardware, prefect_address
 from flows import declared, environment, records
 from flows.lifeline import end_with_starters
 from flows.plugins import task_code
-from flows.prefect_server import address as prefect_address
 from flows.put_back import put_back
 from flows.revision import revision
 from flows.scratch import scratch_for
@@ -84,8 +83,8 @@ def checked(root: Path, address: str) -> tuple[declared.Declared, Params, hardwa
 
 
 def shown_in_prefect(stage: declared.Declared) -> Any:
-    """Context in which the stage is shown as a flow run, if PREFECT_API_URL is set."""
-    if not prefect_address():
+    """Context in which the stage is shown as a flow run, if the user has a Prefect server."""
+    if not prefect_address.address():
         return nullcontext()
     from flows.prefect_runs import FlowRun
 

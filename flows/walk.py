@@ -6,9 +6,13 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from statistics import fmean
 from typing import Protocol
+
+import psutil
 
 from castaway.config.params import Params
 from castaway.errors import CastawayError
@@ -28,6 +32,21 @@ class Watcher(Protocol):
         """A step has ended, or was skipped."""
 
 
+@dataclass(frozen=True)
+class Memory:
+    """The memory of this host, in GiB, and what is known of the steps."""
+
+    free: float = inf
+    """What the steps may use together."""
+    peaks: Mapping[str, float] = field(default_factory=dict)
+    """The peak of each step in its last run, by address; of a step that is not here, nothing is known."""
+
+    def has_room(self, step: Step, beside: Sequence[Step]) -> bool:
+        """Whether a step may run beside others; alone it always may."""
+        together = sum(self.peaks.get(one.address, 0.0) for one in (step, *beside))
+        return not beside or step.address not in self.peaks or together <= self.free
+
+
 def walk(
     steps: Sequence[Step],
     run: Callable[[Step, int], Outcome],
@@ -35,6 +54,7 @@ def walk(
     gpus: int = 1,
     *,
     seconds: Mapping[str, float] | None = None,
+    memory: Memory | None = None,
     watchers: Sequence[Watcher] = (),
 ) -> list[Outcome]:
     """Run the steps in threads; a step that depends on one that was not built is skipped.
@@ -45,6 +65,7 @@ def walk(
         cores: number of steps on the CPU that may run in parallel.
         gpus: number of steps on GPUs that may run in parallel, each on its own GPU.
         seconds: times that steps took before, by address; the step with the longest path to the end starts first.
+        memory: a step does not start while there is no room for it beside those that run; None: there always is.
         watchers: are told of the start and end of each step.
 
     Returns:
@@ -53,6 +74,7 @@ def walk(
     outcomes: dict[str, Outcome] = {}
     running: dict[Future[Outcome], tuple[Step, int]] = {}
     waiting = longest_first(steps, seconds or {})
+    memory = memory or Memory()
 
     def end(outcome: Outcome) -> None:
         outcomes[outcome.step.address] = outcome
@@ -70,7 +92,11 @@ def walk(
                 if failed:
                     waiting.remove(step)
                     end(Outcome(step, "Skipped", message=f"needs {failed[0]}"))
-                elif free and unbuilt.isdisjoint(step.upstream):
+                elif (
+                    free
+                    and unbuilt.isdisjoint(step.upstream)
+                    and memory.has_room(step, [other for other, _ in running.values()])
+                ):
                     waiting.remove(step)
                     for watcher in watchers:
                         watcher.started(step)
@@ -109,15 +135,20 @@ def longest_first(steps: Sequence[Step], seconds: Mapping[str, float]) -> list[S
     return sorted(steps, key=lambda step: -longest[step.address])
 
 
-def recorded_seconds(root: Path, steps: Sequence[Step]) -> dict[str, float]:
-    """The seconds of each stage's last run, for those that have a run record."""
+def recorded(root: Path, steps: Sequence[Step], figure: str) -> dict[str, float]:
+    """A figure of each stage's last run, such as `seconds`, for the stages whose run record has it."""
     found: dict[str, float] = {}
     for step in steps:
         name, _, run = step.address.partition("@")
-        took = records.read_json(records.record_path(root, run, name)).get("seconds")
-        if isinstance(took, int | float):
-            found[step.address] = float(took)
+        value = records.read_json(records.record_path(root, run, name)).get(figure)
+        if isinstance(value, int | float):
+            found[step.address] = float(value)
     return found
+
+
+def free_gibibytes() -> float:
+    """The memory of this host that is free now, in GiB."""
+    return float(psutil.virtual_memory().available) / 2**30
 
 
 def cores(params: Params) -> int:

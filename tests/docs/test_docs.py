@@ -100,7 +100,8 @@ PARSED = {
     "make test": "this",
     "make test-all": "half an hour; this",
     "make test-vllm": "downloads vLLM; tests/vllm",
-    "make ui": "a server",
+    "make ui": "servers; tests/flows/test_pages.py",
+    "make ui ROOT=scratch/demo PORT=5001 PREFECT_PORT=4201": "servers; tests/flows/test_pages.py",
     "python -m benchmarks.ablation 1 2 3 --task openspiel": "hours",
     "python -m benchmarks.memory": "minutes; tests/castaway/tools/profiles/test_memory.py",
     "python -m benchmarks.players": "minutes",
@@ -134,7 +135,6 @@ BY_HAND = {
     "pip install -e plugins/lights",
     "pip install FOLDER",
     "python llama.cpp/convert_hf_to_gguf.py data/RUN/merge --outfile RUN.gguf",
-    "prefect server start",
     "python3 -m venv .venv",
     "RECORD_HASHES=1 pytest tests/test_whole_pipeline.py",
 }

@@ -132,6 +132,14 @@ def test_a_stage_is_a_flow_below_its_task(ship: Repository, server: PrefectServe
         task["id"] for task in server.ask("task_runs/filter") if task["name"] == "base"
     ]
     assert "Running stage 'base'" in (ship.root / "scratch/logs/base.log").read_text()
+    (task,) = [task for task in server.ask("task_runs/filter") if task["id"] == run["parent_task_run_id"]]
+    assert (task["state"]["name"], task["state"]["message"]) == ("Ran", "new")
+    lines = [log["message"] for log in server.ask("logs/filter") if log["task_run_id"] == task["id"]]
+    assert "Running stage 'base':" in lines
+    ship.change("params.yaml", "seed: 1", "seed: 2")
+    assert ship.run("flows", "pipeline", PREFECT_API_URL=server.address).returncode == 0
+    states = [task["state"] for task in server.ask("task_runs/filter") if task["name"] == "base"]
+    assert "changed: seed" in [state["message"] for state in states]
 
 
 @pytest.mark.parametrize("command", [("dvc", "repro"), ("flows", "pipeline")])

@@ -10,7 +10,7 @@ from castaway.tasks.registry import read_params
 from castaway.tools import hardware
 from flows.display import Display, last_lines, last_text, new_log
 from flows.report import Outcome, Step
-from flows.walk import cores, gpus, longest_first, recorded_seconds, walk
+from flows.walk import Memory, cores, gpus, longest_first, recorded, walk
 from tests.flows.conftest import ROOT
 
 
@@ -38,12 +38,35 @@ def test_the_longest_way_to_the_end_is_begun_first() -> None:
     assert [outcome.step for outcome in outcomes] == steps
 
 
+def test_a_step_waits_until_there_is_memory_for_it() -> None:
+    beside: list[tuple[str, ...]] = []
+    running: set[str] = set()
+    meeting = threading.Barrier(2, timeout=60)
+
+    def run(step: Step, place: int) -> Outcome:
+        running.add(step.address)
+        if step.address in ("small", "unknown"):
+            meeting.wait()
+        beside.append(tuple(sorted(running)))
+        if step.address in ("small", "unknown"):
+            meeting.wait()
+        running.discard(step.address)
+        return Outcome(step, "Ran")
+
+    steps = steps_of(dict.fromkeys(("large", "small", "unknown", "huge"), ""))
+    memory = Memory(free=8.0, peaks={"large": 7.0, "small": 2.0, "huge": 99.0})
+    outcomes = walk(steps, run, 2, memory=memory)
+    assert [outcome.state for outcome in outcomes] == ["Ran"] * 4
+    # Nothing is known of one step, so it may run beside any other; what no host could hold runs alone.
+    assert not any({"large", "small"} <= set(one) or {"huge", "small"} <= set(one) for one in beside)
+
+
 def test_the_recorded_seconds_are_those_of_the_last_run(tmp_path: Path) -> None:
     for path, text in (("a/runs/sft.json", '{"seconds": 2}'), ("b/runs/sft.json", "{"), ("runs/sft.json", "{}")):
         (tmp_path / "data" / path).parent.mkdir(parents=True)
         (tmp_path / "data" / path).write_text(text)
     steps = steps_of({"sft@a": "", "sft@b": "", "sft": "", "ppo@a": ""})
-    assert recorded_seconds(tmp_path, steps) == {"sft@a": 2.0}
+    assert recorded(tmp_path, steps, "seconds") == {"sft@a": 2.0}
 
 
 def test_whatever_a_step_raises_is_its_failure() -> None:
@@ -105,7 +128,14 @@ def test_the_last_of_a_log_is_what_a_terminal_would_show(tmp_path: Path) -> None
 def test_an_outcome_is_a_row() -> None:
     step = Step("sft@marooned", (), "cpu", 1.0, ("data/marooned/sft",))
     outcome = Outcome(step, "Ran", 1.26, record={"run_id": None, "began": "now"})
-    assert outcome.row() == {"stage": "sft@marooned", "state": "Ran", "seconds": "1.3", "run": "-", "made": "now"}
+    assert outcome.row() == {
+        "stage": "sft@marooned",
+        "state": "Ran",
+        "seconds": "1.3",
+        "why": "",
+        "run": "-",
+        "made": "now",
+    }
 
 
 def test_a_stage_on_a_gpu_does_not_unbind_those_on_the_cpu() -> None:

@@ -35,7 +35,7 @@ PREFECT = Service(
     4200,
     "/api/health",
     "true",
-    "start Prefect's server elsewhere with `prefect server start --port 4201`, and set PREFECT_API_URL to it",
+    "give Prefect's server another port: `make ui PREFECT_PORT=4201`",
 )
 
 

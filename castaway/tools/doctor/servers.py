@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from castaway.config.params import Params
@@ -11,6 +10,7 @@ from castaway.errors import CastawayError
 from castaway.teacher.key import KEY_VARIABLE, secret
 from castaway.tools.doctor.asking import get, is_here
 from castaway.tools.doctor.finding import Finding, failed, ok, warning
+from castaway.tools.prefect_address import VARIABLE, address
 
 REFUSED = (401, 403)
 """The statuses of a server that wants another key."""
@@ -56,11 +56,11 @@ def sampler(root: Path, params: Params) -> list[Finding]:
 
 def prefect() -> list[Finding]:
     """Whether the Prefect server answers, if one is named."""
-    address = os.environ.get("PREFECT_API_URL", "").rstrip("/")
-    if not address:
-        return [ok("Prefect", "PREFECT_API_URL is not set: the driver runs without a server")]
-    remedy = "start one with `prefect server start`, or unset the variable"
-    return [health("Prefect", "PREFECT_API_URL", address, remedy)]
+    server = address()
+    if not server:
+        return [ok("Prefect", f"neither {VARIABLE} nor a profile names a server: the driver runs without")]
+    remedy = f"start it with `make ui` or `prefect server start`, or set {VARIABLE} to nothing"
+    return [health("Prefect", VARIABLE, server, remedy)]
 
 
 def health(subject: str, variable: str, address: str, remedy: str) -> Finding:
