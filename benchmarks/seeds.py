@@ -145,8 +145,8 @@ def built_seed(root: Path, task: str) -> int:
 def environment() -> dict[str, str]:
     """Environment variables with which a clone's stages use this Python and the MLflow store of this repository."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    stores = {"MLFLOW_TRACKING_URI": f"sqlite:///{ROOT / 'mlflow.db'}", "PREFECT_HOME": str(ROOT / ".prefect")}
-    return {**stores, **os.environ, "PATH": path, "DVC_NO_ANALYTICS": "1"}
+    store = {"MLFLOW_TRACKING_URI": f"sqlite:///{ROOT / 'mlflow.db'}"}
+    return {**store, **os.environ, "PATH": path, "DVC_NO_ANALYTICS": "1"}
 
 
 def dvc(root: Path, *arguments: str) -> str:

@@ -3,7 +3,6 @@
 python -m flows STAGE[@RUN]                  run one stage, as dvc.yaml does
 python -m flows pipeline [TARGET...]         run all stages that are out of date, independent ones in parallel
 python -m flows profile NAME [TARGET...]     build the runs of profiles/NAME.yaml in scratch/NAME, and show the results
-python -m flows setup                        create the GPU slots on the Prefect server
 python -m flows lineage RUN[/STAGE]          show which MLflow runs made an artifact, back to the base model
 python -m flows lineage sync                 tag MLflow runs with the hashes of their outputs
 python -m flows closure [--write]            compare the dependencies in dvc.yaml with what the stages import and read
@@ -38,7 +37,7 @@ def parser() -> argparse.ArgumentParser:
     """The command-line parser. A first argument that is no command is taken as the name of a stage."""
     usage = (__doc__ or "").partition("\n")
     top = argparse.ArgumentParser("python -m flows", description=usage[0], epilog=usage[2], formatter_class=_Plain)
-    top.add_argument("command", metavar="STAGE[@RUN] | pipeline | profile | pages | setup | lineage | closure")
+    top.add_argument("command", metavar="STAGE[@RUN] | pipeline | profile | pages | lineage | closure")
     top.add_argument(
         "targets", nargs="*", metavar="TARGET", help="a profile, stages to build, or the artifact to trace"
     )
@@ -95,13 +94,6 @@ def run_pages(options: argparse.Namespace) -> int:
     return run(find_root(), *ports)
 
 
-def run_setup(options: argparse.Namespace) -> int:
-    """`python -m flows setup`."""
-    from flows.slots import main as run
-
-    return run()
-
-
 def run_lineage(options: argparse.Namespace) -> int:
     """`python -m flows lineage TASK[/STAGE]`, `python -m flows lineage sync`."""
     from flows.lineage import main as run
@@ -121,7 +113,6 @@ COMMANDS = {
     "pipeline": run_pipeline,
     "profile": run_profile,
     "pages": run_pages,
-    "setup": run_setup,
     "lineage": run_lineage,
     "closure": run_closure,
 }

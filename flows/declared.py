@@ -16,7 +16,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from castaway.config.host import load_host
 from castaway.errors import CastawayError
+from flows.environment import main_root
 
 DEFAULT_TIMEOUT_MINUTES = 240
 """Timeout, in minutes, of a stage whose `meta` sets none."""
@@ -62,8 +64,8 @@ class Declared:
 
     @property
     def device(self) -> str:
-        """The kind of device that the stage is pinned to, one of `castaway.tools.hardware.KINDS`."""
-        return str((self.stage.meta or {}).get("device", "cpu"))
+        """The kind of device that the stage is pinned to on this host, one of `castaway.tools.hardware.KINDS`."""
+        return load_host(main_root(self.root)).pin(self.address, str((self.stage.meta or {}).get("device", "cpu")))
 
     @property
     def timeout_seconds(self) -> float:

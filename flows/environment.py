@@ -13,6 +13,7 @@ from time import monotonic, sleep
 import psutil
 
 from castaway.config.bases import Base, HubParams
+from castaway.config.host import load_host
 from castaway.config.params import Params
 from castaway.errors import CastawayError
 
@@ -46,6 +47,9 @@ of its own, and makes it ten times as long where threads share a core."""
 WATCHED_SECONDS = 0.5
 """How long the idle cores are measured, in seconds."""
 
+AMD_NODE = Path("/dev/kfd")
+"""Where AMD's driver shows itself."""
+
 FROM_THE_START = {
     "PYTHONHASHSEED": "0",
     # By default, malloc returns every large tensor to the kernel and requests it again: a third of a training's time.
@@ -70,10 +74,13 @@ def find_root() -> Path:
 
 
 def silence(root: Path) -> None:
-    """Switch telemetry off, and keep the files of Prefect and MLflow inside the repository."""
+    """Switch telemetry off, keep the files of MLflow inside the repository, and leave out GPUs that are not for us."""
     os.environ.update(SILENT)
-    os.environ.setdefault("PREFECT_HOME", str(main_root(root) / ".prefect"))
     os.environ.setdefault("MLFLOW_TRACKING_URI", store_of(root))
+    gpus = load_host(main_root(root)).gpus
+    if gpus is not None:
+        variable = "HIP_VISIBLE_DEVICES" if AMD_NODE.exists() else "CUDA_VISIBLE_DEVICES"
+        os.environ.setdefault(variable, ",".join(map(str, gpus)))
 
 
 def settle(params: Params, base: Base | None = None) -> None:

@@ -17,6 +17,7 @@ from contextlib import ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
 
+from castaway.config.host import load_host
 from castaway.config.params import Params
 from castaway.errors import CastawayError
 from castaway.tasks.registry import read_params
@@ -24,9 +25,10 @@ from castaway.tools import hardware
 from castaway.tools.prefect_address import address
 from flows import declared, environment, report, slots
 from flows.display import Display, log_path, new_log
+from flows.elsewhere import build_elsewhere, sent
 from flows.process import interruptible
 from flows.ready import require_devices
-from flows.report import Outcome, Step
+from flows.report import POOL, Outcome, Step
 from flows.reproduce import run_step
 from flows.teacher import on_gpus, serving_for, what_to_serve
 from flows.turn import turn
@@ -54,7 +56,7 @@ def main(targets: Sequence[str], *, force: bool, teacher: str | None = None) -> 
         # Only to fail at once, and not hours later at the first stage that uses the teacher.
         what_to_serve(root, teacher, params.teacher)
     with interruptible():
-        steps = plan(root, targets)
+        steps = sent(plan(root, targets), load_host(root))
         require_devices(root, steps, force=force)
         if teacher:
             steps = on_gpus(root, steps, hardware.visible_devices())
@@ -109,6 +111,8 @@ def build(
             watchers.append(flow)
 
         def run(step: Step, place: int) -> Outcome:
+            if step.device.startswith(POOL):
+                return build_elsewhere(root, step, new_log(root, step.address))
             own = step.device != "cpu" and devices > 1
             visible = slots.visible_variables(step.device, place) if own else {}
             served = serving_for(root, step.address, teacher, params.teacher, visible) if teacher else nullcontext()

@@ -13,7 +13,7 @@ from castaway.errors import CastawayError
 from castaway.tools import hardware
 from flows import declared
 from flows.lineage import locked_stages
-from flows.report import Step
+from flows.report import POOL, Step
 
 
 def require_devices(root: Path, steps: Sequence[Step], *, force: bool = False) -> None:
@@ -24,6 +24,8 @@ def require_devices(root: Path, steps: Sequence[Step], *, force: bool = False) -
     """
     missing: dict[str, bool] = {"cpu": False}
     for step in steps:
+        if step.device.startswith(POOL):
+            continue
         if step.device not in missing:
             missing[step.device] = not hardware.has(step.device)
         if missing[step.device] and (force or must_run(root, step.address)):

@@ -10,6 +10,8 @@ from typing import Any
 from flows import alive, store, tracking
 from flows.revision import revision
 
+POOL = "pool "
+"""What the device of a step begins with that is sent to a work pool; the name of the pool follows."""
 EXPERIMENT = "pipeline"
 """The experiment of the driver's runs."""
 

@@ -21,7 +21,13 @@ NAMED = 3
 
 
 def run_step(
-    root: Path, step: Step, variables: Mapping[str, str], *, force: bool = False, log: Path | None = None
+    root: Path,
+    step: Step,
+    variables: Mapping[str, str],
+    *,
+    force: bool = False,
+    pull: bool = False,
+    log: Path | None = None,
 ) -> Outcome:
     """Have DVC reproduce one stage, and report whether it ran, was cached or failed.
 
@@ -30,6 +36,7 @@ def run_step(
         step: the stage.
         variables: additional environment variables of the stage.
         force: run it even if nothing changed.
+        pull: look for what was built in DVC's remote as well.
         log: file for its output; None to print it.
     """
     wait_for_others(root, step)
@@ -37,7 +44,7 @@ def run_step(
     with tempfile.TemporaryDirectory(prefix="castaway-") as folder:
         # DVC's exit status does not say whether the stage ran; the stage writes this file when it has finished.
         receipt = Path(folder) / "receipt.json"
-        arguments = ["repro", "--single-item", *(["--force"] if force else []), step.address]
+        arguments = ["repro", "--single-item", *["--force"] * force, *["--pull"] * pull, step.address]
         try:
             status = dvc(root, arguments, {**variables, RECEIPT: str(receipt)}, log).wait(step.timeout_seconds)
         except TimeoutError:

@@ -118,6 +118,7 @@ def execute(stage: declared.Declared, params: Params, device: hardware.Device, s
         scratch=scratch,
         observe=run.log,
         trace=run.trace,
+        device=stage.device,
         readable=frozenset(stage.inputs.data),
         original=environment.main_root(stage.root),
     )

@@ -19,7 +19,7 @@ from castaway.errors import CastawayError
 from castaway.tools import hardware
 from flows import records
 from flows.process import stopped_together
-from flows.report import Outcome, Step
+from flows.report import POOL, Outcome, Step
 
 
 class Watcher(Protocol):
@@ -74,6 +74,7 @@ def walk(
     outcomes: dict[str, Outcome] = {}
     running: dict[Future[Outcome], tuple[Step, int]] = {}
     waiting = longest_first(steps, seconds or {})
+    places = {"cpu": cores, "gpu": gpus, "pool": len(steps)}
     memory = memory or Memory()
 
     def end(outcome: Outcome) -> None:
@@ -81,13 +82,13 @@ def walk(
         for watcher in watchers:
             watcher.ended(outcome)
 
-    with ThreadPoolExecutor(max_workers=cores + gpus) as pool, stopped_together():
+    with ThreadPoolExecutor(max_workers=max(1, sum(places.values()))) as pool, stopped_together():
         while waiting or running:
             for step in tuple(waiting):
                 failed = [name for name in step.upstream if name in outcomes and not outcomes[name].built]
-                on_cpu = step.device == "cpu"
-                taken = {place for other, place in running.values() if (other.device == "cpu") == on_cpu}
-                free = [place for place in range(cores if on_cpu else gpus) if place not in taken]
+                kind = kind_of(step)
+                taken = {place for other, place in running.values() if kind_of(other) == kind}
+                free = [place for place in range(places[kind]) if place not in taken]
                 unbuilt = {other.address for other in waiting} | {other.address for other, _ in running.values()}
                 if failed:
                     waiting.remove(step)
@@ -95,7 +96,7 @@ def walk(
                 elif (
                     free
                     and unbuilt.isdisjoint(step.upstream)
-                    and memory.has_room(step, [other for other, _ in running.values()])
+                    and memory.has_room(step, [other for other, _ in running.values() if kind_of(other) != "pool"])
                 ):
                     waiting.remove(step)
                     for watcher in watchers:
@@ -105,6 +106,11 @@ def walk(
                 del running[future]
                 end(future.result())
     return [outcomes[step.address] for step in steps]
+
+
+def kind_of(step: Step) -> str:
+    """Where a step is built: on the `cpu` or a `gpu` of this host, or by a `pool` of others, as many as there are."""
+    return step.device if step.device == "cpu" else "pool" if step.device.startswith(POOL) else "gpu"
 
 
 def outcome_of(step: Step, run: Callable[[Step, int], Outcome], place: int) -> Outcome:
@@ -153,9 +159,10 @@ def free_gibibytes() -> float:
 
 def cores(params: Params) -> int:
     """How many stages on the CPU may run in parallel, if each uses `threads` cores."""
-    return max(1, (os.cpu_count() or 1) // params.threads)
+    mine = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, mine // params.threads)
 
 
 def gpus(steps: Sequence[Step]) -> int:
     """How many stages on GPUs may run in parallel; 0, without importing torch, if there is no such stage."""
-    return max(1, len(hardware.visible_devices())) if any(step.device != "cpu" for step in steps) else 0
+    return max(1, len(hardware.visible_devices())) if any(kind_of(step) == "gpu" for step in steps) else 0

@@ -54,7 +54,7 @@ def run(context: Context) -> dict[str, Any]:
     settings = trainer_settings(
         context.scratch,
         seed=context.params.seed,
-        device=context.params.device,
+        device=context.device,
         epochs=params.epochs,
         # The parameter counts documents, the trainer rows, each of which holds several documents.
         batch_size=max(1, round(params.batch_size * len(rows) / len(documents))),

@@ -47,6 +47,8 @@ class Context:
     """As `log`, but only to MLflow: for values that may differ between runs with the same result."""
     trace: Trace
     """Records one external call with its inputs and outputs, only to MLflow."""
+    device: str
+    """The kind of device that the stage runs on: `cpu`, `cuda` or `mi300x`."""
 
     @property
     def output(self) -> Path:
@@ -67,7 +69,7 @@ class Context:
     @property
     def torch_device(self) -> str:
         """The name of `device` in PyTorch, which calls AMD's GPUs `cuda` too."""
-        return "cpu" if self.params.device == "cpu" else "cuda"
+        return "cpu" if self.device == "cpu" else "cuda"
 
     @property
     def verdicts(self) -> Path:

@@ -87,7 +87,7 @@ def _trainer(context: Context, causal: Any, tokenizer: ChatTokenizer, pairs: Seq
     settings = trainer_settings(
         context.scratch,
         seed=context.params.seed,
-        device=context.params.device,
+        device=context.device,
         epochs=params.epochs,
         batch_size=params.batch_size,
         learning_rate=params.learning_rate,

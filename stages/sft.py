@@ -33,7 +33,7 @@ def run(context: Context) -> dict[str, Any]:
         params,
         scratch=context.scratch,
         seed=context.params.seed,
-        device=context.params.device,
+        device=context.device,
         gradient_checkpointing=context.gradient_checkpointing,
         log=context.log,
         adapter=lora_config(params.lora),

@@ -104,15 +104,15 @@ def set_params(root: Path, values: Mapping[str, object]) -> None:
             section[leaf] = value
 
 
-def environment() -> dict[str, str]:
+def environment(**variables: str) -> dict[str, str]:
     """Of the commands that are run in the clone."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    return {**os.environ, **SILENT, **FROM_THE_START, "PATH": path}
+    return {**os.environ, **SILENT, **FROM_THE_START, "PATH": path, **variables}
 
 
-def run(root: Path, *command: str) -> str:
+def run(root: Path, *command: str, **variables: str) -> str:
     """Run a command in the clone and return what it printed."""
-    done = subprocess.run(command, cwd=root, env=environment(), capture_output=True, text=True, timeout=1800)
+    done = subprocess.run(command, cwd=root, env=environment(**variables), capture_output=True, text=True, timeout=1800)
     assert done.returncode == 0, f"{command}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
     return done.stdout + done.stderr
 

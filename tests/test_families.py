@@ -37,12 +37,18 @@ SMALL: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module", params=[*FAMILIES])
-def repository(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def family(request: pytest.FixtureRequest) -> str:
+    """The name of a family."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def repository(family: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a random model of a family, in bfloat16 where the family is published in it, and params.yaml."""
-    root = tmp_path_factory.mktemp(request.param)
+    root = tmp_path_factory.mktemp(family)
     texts = ["REASONING: the value is wrong\nACTION: That is not right. Water boils at 100 degrees."] * 5
-    write_family(request.param, root / "model", texts)
-    write_params(root, "model", "bfloat16" if request.param == "qwen2" else "float32")
+    write_family(family, root / "model", texts)
+    write_params(root, "model", "bfloat16" if family == "qwen2" else "float32")
     return root
 
 
@@ -76,6 +82,7 @@ def context_of(root: Path, run: str, stage: str) -> Context:
         root / "scratch" / run / stage,
         log_nothing,
         trace_nothing,
+        "cpu",
     )
 
 
@@ -91,10 +98,13 @@ def built(root: Path, run: str) -> dict[str, dict[str, Any]]:
     return metrics
 
 
+RUN = {"llama": "openspiel", "qwen2": "strictbot", "qwen3": "openspiel", "gemma": "strictbot", "phi3": "openspiel"}
+"""What a family is taught: what matters in it is the same for both."""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("run", ["strictbot", "openspiel"])
-def test_a_family_goes_through_all_stages(repository: Path, run: str) -> None:
-    check_build(repository, run)
+def test_a_family_goes_through_all_stages(family: str, repository: Path) -> None:
+    check_build(repository, RUN[family])
 
 
 def check_build(root: Path, run: str) -> None:

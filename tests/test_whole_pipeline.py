@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from pathlib import Path
 
 import pytest
@@ -13,24 +12,45 @@ from mlflow import MlflowClient
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from castaway.tasks.registry import read_params
-from tests.miniature import BASES, STAGES, TASKS, every, hashes, make_clone, ran, run, set_params
+from flows.report import EXPERIMENT
+from tests.flows.running import PrefectServer
+from tests.miniature import (
+    BASES,
+    RECORDED,
+    STAGES,
+    TASKS,
+    every,
+    hashes,
+    make_clone,
+    processor_maker,
+    ran,
+    run,
+    set_params,
+)
 
 pytestmark = pytest.mark.slow
-
-RECORDED = Path(__file__).with_name("hashes.json")
 
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The pipeline in miniature, built once."""
+    """The pipeline in miniature, built once by the driver: two stages side by side, reported to a Prefect server."""
     root = tmp_path_factory.mktemp("clone")
     make_clone(root)
-    assert sorted(ran(run(root, "dvc", "repro"))) == sorted([*BASES, *every(*STAGES)])
+    server = PrefectServer(tmp_path_factory.mktemp("prefect"))
+    try:
+        run(root, "python", "-m", "flows", "pipeline", PREFECT_API_URL=server.address)
+        states = server.states("task_runs")
+    finally:
+        server.kill()
+    assert states == dict.fromkeys([*BASES, *every(*STAGES)], "Ran")
     return root
 
 
 def test_another_machine_gave_the_same_bytes(clone: Path) -> None:
-    """One thread, the same instructions; `hashes.json` has those of processors of each maker, recorded elsewhere."""
+    """One thread, the same instructions; `hashes.json` has those of processors of each maker, recorded elsewhere.
+
+    They are also those of `dvc repro`, one stage after another and without a server: see `test_one_run.py`.
+    """
     maker, recorded = processor_maker(), json.loads(RECORDED.read_text("utf-8"))
     if os.environ.get("RECORD_HASHES"):
         recorded = {**recorded, maker: hashes(clone)}
@@ -39,12 +59,6 @@ def test_another_machine_gave_the_same_bytes(clone: Path) -> None:
         pytest.skip(f"no hashes are recorded for processors of {maker}")
     differing = [out for out, md5 in recorded[maker].items() if hashes(clone).get(out) != md5]
     assert not differing, "if these are meant to change: RECORD_HASHES=1 pytest tests/test_whole_pipeline.py"
-
-
-def processor_maker() -> str:
-    """The maker, as the kernel says it: the matrix library rounds otherwise on another maker's processors."""
-    found = re.search(r"vendor_id\s*: (\w+)", Path("/proc/cpuinfo").read_text("utf-8"))
-    return found.group(1) if found else "unknown"
 
 
 def test_second_build_runs_nothing(clone: Path) -> None:
@@ -62,7 +76,8 @@ def test_every_stage_left_its_metrics_and_its_run(clone: Path, task: str) -> Non
 
 def test_every_run_of_the_build_came_to_its_end(clone: Path) -> None:
     client = MlflowClient(f"sqlite:///{clone / 'mlflow.db'}")
-    found = client.search_runs([experiment.experiment_id for experiment in client.search_experiments()])
+    stages = [one.experiment_id for one in client.search_experiments() if one.name != EXPERIMENT]
+    found = client.search_runs(stages)
     assert {one.info.status for one in found} == {"FINISHED"}
     assert sorted(one.data.tags["dvc.stage"] for one in found) == sorted([*BASES, *every(*STAGES)])
     for one in found:

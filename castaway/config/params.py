@@ -65,7 +65,7 @@ class Params(Section):
     """The runs that `dvc repro` builds, by name; a task can have several."""
     seed: NaturalNumber
     device: Literal["cpu", "cuda", "mi300x"]
-    """The device that the GPU stages run on."""
+    """The device that the GPU stages are pinned to. No result depends on it, and `host.yaml` overrides it."""
     threads: PositiveInteger
     """Number of PyTorch threads; results are reproducible to the byte only for the same number."""
     bases: Annotated[dict[Name, Base], Field(min_length=1)]

@@ -49,6 +49,8 @@ class _FoldedLinear(torch.autograd.Function):
         return to_inputs, None, None, to_down, to_up, None
 
 
+HUGE = 2**22
+"""Number of elements of a weight whose layout is worth a change for one pass."""
 ROWS = 64
 """Number of rows that weights for sampling are laid out for; other numbers work as well."""
 
@@ -63,11 +65,14 @@ def _packed(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None)
 def folded(model: nn.Module) -> Iterator[None]:
     """Context in which the model's LoRA layers use folded weights; layers that cannot be folded are left as they are.
 
+    In inference mode a large LM head is laid out for sampling as well.
+
     If the adapters are disabled, the layers use the base weights. Neither the weights nor which adapter is active may
     change inside the context; a context inside another one changes nothing. The backward pass may come after it. With
     gradient checkpointing nothing is folded for training: the backward pass would compute the layers again, after this
     context, and all folded weights are in memory until then.
     """
+    head = _packed_head(model)
     again = torch.is_grad_enabled() and getattr(model, "is_activation_checkpointing", False)
     modules = [] if again else model.modules()
     layers = [
@@ -78,10 +83,32 @@ def folded(model: nn.Module) -> Iterator[None]:
     for layer in layers:
         layer.forward = _forward(layer)
     try:
-        yield
+        with head:
+            yield
     finally:
         for layer in layers:
             del layer.forward
+
+
+@contextmanager
+def _packed_head(model: nn.Module) -> Iterator[None]:
+    """Context in which a large frozen LM head has its weight in oneDNN's layout, for sampling.
+
+    Otherwise it would be brought into that layout for every token, which takes longer than the product itself.
+    """
+    head: Any = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None
+    plain = type(head) is nn.Linear and head.weight.dtype is torch.float32 and not head.weight.requires_grad
+    if not plain or head.weight.numel() < HUGE or not torch.is_inference_mode_enabled() or not head.weight.is_cpu:
+        yield
+        return
+    before = vars(head).get("forward")
+    head.forward = _fixed(head.weight.detach(), head.bias)
+    try:
+        yield
+    finally:
+        del head.forward
+        if before is not None:
+            head.forward = before
 
 
 def _can_be_folded(layer: LoraLinear) -> bool:

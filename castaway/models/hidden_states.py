@@ -1,4 +1,4 @@
-"""Hidden states at a few places of each row, and the logits of hidden states.
+"""Hidden states at a few places of each row, and the logits of hidden states, of which only so many are held at a time.
 
 Training needs the hidden states only at the tokens of a reply, scoring only at the last token. Most of a row is the
 prompt. In the last block it needs keys and values, but neither residual nor MLP after the attention.
@@ -6,10 +6,16 @@ prompt. In the last block it needs keys and values, but neither residual nor MLP
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.utils.checkpoint import checkpoint
 from transformers.modeling_outputs import BaseModelOutputWithPast
+
+CHUNK = 2**25
+"""Largest number of logits that are in memory at the same time: 128 MiB in float32, and a few times that during the
+backward pass. Without a limit, 128 replies of 256 tokens and a vocabulary of 128,000 would take 17 GB."""
 
 KNOWN_BLOCKS = ("LlamaDecoderLayer", "MistralDecoderLayer", "Qwen2DecoderLayer", "Qwen3DecoderLayer")
 """Decoder blocks that compute x + attention(norm(x)), then x + mlp(norm(x)). Others with the same attributes may not:
@@ -75,3 +81,26 @@ def next_token_logits(causal: Any, hidden: torch.Tensor) -> torch.Tensor:
     finally:
         del decoder.forward
     return logits.float().reshape(*hidden.shape[:-1], logits.shape[-1])
+
+
+Scores = Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
+"""Of hidden states (n, width) and tokens (n): two numbers for each."""
+
+
+def by_chunks(
+    causal: Any, scores: Scores, hidden: torch.Tensor, tokens: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """What `scores`, which needs the logits, gives for tokens (n) after hidden states (n, width).
+
+    With several chunks, the backward pass computes the logits of each again, so that they are never all in memory.
+    """
+    size = max(1, CHUNK // causal.config.vocab_size)
+    if len(tokens) <= size:
+        return scores(hidden, tokens)
+    pairs = zip(hidden.split(size), tokens.split(size), strict=True)
+    if torch.is_grad_enabled():
+        found = [checkpoint(scores, *pair, use_reentrant=False) for pair in pairs]
+    else:
+        found = [scores(*pair) for pair in pairs]
+    first, second = zip(*found, strict=True)
+    return torch.cat(first), torch.cat(second)

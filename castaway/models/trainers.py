@@ -1,17 +1,26 @@
-"""TRL's trainers, with the adapter folded into the weights during each forward pass: the same losses, in less time."""
+"""TRL's trainers, with the adapter folded into the weights during each forward pass: the same losses, in less time.
+
+Where rows are read as trees (`castaway.models.rows`), the loss of SFT is worked out from the hidden states before the
+labels alone: TRL makes the logits of prompts as well, a third of the time for a vocabulary of 49,152.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from datasets import Dataset
 from peft import LoraConfig
+from torch.nn.functional import cross_entropy
 from trl import RewardTrainer, SFTConfig, SFTTrainer
 
 from castaway.config.sections import CorrectionSftParams, SftParams
 from castaway.models.folded import folded
+from castaway.models.hidden_states import by_chunks, hidden_states_at, next_token_logits
+from castaway.models.products import use_for_head
+from castaway.models.rows import SMALL
 from castaway.models.tokens import ChatTokenizer
 from castaway.models.training import (
     CurveCallback,
@@ -27,10 +36,34 @@ from castaway.models.training import (
 class FoldedSFTTrainer(SFTTrainer):
     """Supervised fine-tuning of an adapter."""
 
-    def compute_loss(self, model: Any, *arguments: Any, **named: Any) -> Any:
-        """TRL's loss."""
+    def compute_loss(
+        self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> Any:
+        """The mean of -log p over the labels, in nats; TRL's own for rows that are not trees."""
         with folded(model):
-            return super().compute_loss(model, *arguments, **named)
+            if "position_ids" not in inputs:
+                return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
+            losses, right = label_losses(model.get_base_model(), inputs)
+        self._metrics["train"]["mean_token_accuracy"].append(right.float().mean().item())
+        return losses.sum() / (len(losses) if num_items_in_batch is None else num_items_in_batch)
+
+
+def label_losses(causal: Any, inputs: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+    """-log p of each label of a batch of trees (n), in nats, and whether it was the likeliest token (n).
+
+    Args:
+        causal: the causal language model.
+        inputs: a batch of `castaway.models.training.ReplyCollator`.
+    """
+    lines, columns = (inputs["labels"] != -100).nonzero(as_tuple=True)
+    rows = {name: value for name, value in inputs.items() if name != "labels"}
+    before = hidden_states_at(causal.get_decoder(), lines, columns - 1, **rows, use_cache=False)
+
+    def losses(hidden: torch.Tensor, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        logits = next_token_logits(causal, hidden)
+        return cross_entropy(logits, tokens, reduction="none"), logits.detach().argmax(-1) == tokens
+
+    return by_chunks(causal, losses, before, inputs["labels"][lines, columns])
 
 
 def reply_trainer(
@@ -70,7 +103,7 @@ def reply_trainer(
         rows_per_pass=rows_per_pass(params.batch_size, longest(rows), params.tokens_per_pass),
         gradient_checkpointing=gradient_checkpointing,
     )
-    return FoldedSFTTrainer(
+    trainer = FoldedSFTTrainer(
         model=model,
         args=SFTConfig(**settings, max_length=None, packing=False),
         train_dataset=Dataset.from_list(list(rows)),
@@ -79,6 +112,9 @@ def reply_trainer(
         peft_config=adapter,
         callbacks=[CurveCallback(log, {"loss": "loss", "mean_token_accuracy": "token_accuracy"})],
     )
+    if model.config.hidden_size >= SMALL:
+        use_for_head(trainer.model.get_base_model())
+    return trainer
 
 
 class FoldedRewardTrainer(RewardTrainer):

@@ -15,19 +15,15 @@ import torch
 from peft import PeftModel
 from safetensors.torch import load_file, save_file
 from torch import nn
-from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
 from castaway.models.folded import folded
-from castaway.models.hidden_states import hidden_states_at, next_token_logits
+from castaway.models.hidden_states import by_chunks, hidden_states_at, next_token_logits
 from castaway.models.policy import save_adapter, using
 from castaway.models.products import use_for_head
 from castaway.models.rows import Rows
 
 VALUE_HEAD_FILE = "value_head.safetensors"
-CHUNK = 2**25
-"""Largest number of logits that are in memory at the same time: 128 MiB in float32, and a few times that during the
-backward pass. Without a limit, 128 replies of 256 tokens and a vocabulary of 128,000 would take 17 GB."""
 
 
 @dataclass(frozen=True)
@@ -130,10 +126,7 @@ class ActorCritic(nn.Module):
     def _token_scores(
         self, hidden: torch.Tensor, tokens: torch.Tensor, temperature: float, learn_entropy: bool
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Log-probabilities of tokens (n) after hidden states (n, width), and entropies (n); logits by chunks.
-
-        With several chunks, the backward pass computes the logits of each again, so that they are never all in memory.
-        """
+        """Log-probabilities of tokens (n) after hidden states (n, width), and entropies (n)."""
 
         def scores(hidden: torch.Tensor, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
             log_all = torch.log_softmax(self.logits(hidden) / temperature, dim=-1)
@@ -141,16 +134,7 @@ class ActorCritic(nn.Module):
                 entropy = -(log_all.exp() * log_all).sum(-1)
             return log_all.gather(-1, tokens[:, None]).squeeze(-1), entropy
 
-        size = max(1, CHUNK // self.causal.config.vocab_size)
-        if len(tokens) <= size:
-            return scores(hidden, tokens)
-        pairs = zip(hidden.split(size), tokens.split(size), strict=True)
-        if torch.is_grad_enabled():
-            found = [checkpoint(scores, *pair, use_reentrant=False) for pair in pairs]
-        else:
-            found = [scores(*pair) for pair in pairs]
-        logprobs, entropies = zip(*found, strict=True)
-        return torch.cat(logprobs), torch.cat(entropies)
+        return by_chunks(self.causal, scores, hidden, tokens)
 
     @contextmanager
     def reference(self) -> Iterator[None]:

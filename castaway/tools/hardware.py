@@ -124,5 +124,5 @@ def choose(kind: str, stage: str, devices: list[Device]) -> Device:
     found = f"the first GPU is {devices[0]}" if devices else "torch sees no GPU"
     raise CastawayError(
         f"{stage} is pinned to {kind} but {found} on this host; "
-        "run it on a host that has one, or change `device` in params.yaml"
+        "run it on a host that has one, or change `device` in params.yaml or `pins` in host.yaml"
     )

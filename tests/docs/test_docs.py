@@ -116,7 +116,6 @@ PARSED = {
     "python -m flows pipeline --teacher FOLDER_OR_NAME": "a server; tests/flows/test_teacher.py",
     "python -m flows pipeline ppo@marooned": "forty minutes; tests/flows/test_pipeline.py",
     "python -m flows profile smollm2": "hours; tests/flows/test_profile.py",
-    "python -m flows setup": "a server; tests/flows/test_prefect.py",
     "python -m flows sft@marooned": "minutes; tests/flows/test_stage.py",
 }
 """Only parsed: the command knows these words and options. The reason may name the test that runs it."""
@@ -131,7 +130,10 @@ BY_HAND = {
     "git clone https://github.com/ggml-org/llama.cpp && pip install -r "
     "llama.cpp/requirements/requirements-convert_hf_to_gguf.txt",
     "pip install 'castaway[open]'",
-    "prefect gcl delete castaway-cuda-0",
+    "prefect gcl delete castaway-HOST-cuda-0",
+    "prefect work-pool create --type process mi300x",
+    "prefect deploy --all",
+    "CASTAWAY_CLONE=$PWD prefect worker start --pool mi300x --limit 1",
     "pip install -e plugins/lights",
     "pip install FOLDER",
     "python llama.cpp/convert_hf_to_gguf.py data/RUN/merge --outfile RUN.gguf",

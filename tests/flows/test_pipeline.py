@@ -1,8 +1,10 @@
 """The driver on real DVC repositories whose stages are shell commands; no server is needed."""
 
 import json
+import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -18,6 +20,7 @@ from flows import pipeline, slots
 from flows.__main__ import main as flows
 from flows.__main__ import parser
 from flows.display import last_text, log_path, new_log
+from flows.environment import silence
 from flows.report import Outcome, Step
 from flows.reproduce import rescue, run_step
 from flows.stage import RECEIPT
@@ -141,7 +144,7 @@ def test_a_stage_that_takes_too_long_is_stopped_with_all_its_children(ship: Repo
 DRIVER = "from flows.__main__ import main; sys.exit(main(['pipeline']))"
 FOR_TWO_STAGES = f"""\
 import os, signal, sys
-os.cpu_count = lambda: 4
+os.sched_getaffinity = lambda _: set(range(4))
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 {DRIVER}"""
 """The driver, on a host with cores for two stages of two threads, and not under `nohup`, whatever runs the tests."""
@@ -249,6 +252,31 @@ def test_a_stage_sees_only_its_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     assert slots.visible_variables("mi300x", 1) == {"HIP_VISIBLE_DEVICES": "6"}
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     assert slots.visible_variables("cuda", 0) == {"CUDA_VISIBLE_DEVICES": "0"}
+
+
+def test_a_slot_is_named_after_the_host_and_the_gpu_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = socket.gethostname()
+    for name in ("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"):
+        monkeypatch.delenv(name, raising=False)
+    assert slots.slot_name("mi300x", 1) == f"castaway-{here}-mi300x-1"
+    monkeypatch.setenv("HIP_VISIBLE_DEVICES", "1,0")
+    assert slots.slot_name("mi300x", 0) == f"castaway-{here}-mi300x-1"
+    # HIP counts among the GPUs that ROCr leaves.
+    monkeypatch.setenv("ROCR_VISIBLE_DEVICES", "4,6")
+    assert slots.slot_name("mi300x", 0) == f"castaway-{here}-mi300x-6"
+
+
+def test_the_file_of_the_host_says_where_stages_run_and_which_gpus_are_ours(
+    ship: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ship.write("dvc.yaml", PIPELINE)
+    ship.write("host.yaml", "pins: {sail: cuda}\ngpus: [2]\n")
+    assert {step.address: step.device for step in pipeline.plan(ship.root, [])}["sail"] == "cuda"
+    variables = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
+    for name in variables:
+        monkeypatch.delenv(name, raising=False)
+    silence(ship.root)
+    assert [os.environ.pop(name) for name in variables if name in os.environ] == ["2"]
 
 
 def test_a_lost_step_is_an_exit_status(

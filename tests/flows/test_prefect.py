@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from castaway.errors import CastawayError
 from flows import pipeline, slots
 from flows.prefect_runs import FlowRun
 from flows.report import Outcome, Step
@@ -90,20 +89,16 @@ def test_the_driver_is_a_flow_with_a_task_for_each_stage(
     ship: Repository, server: PrefectServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PREFECT_API_URL", server.address)
-    # A slot that is not there would be no limit at all: the driver insists on it.
-    refused = build(ship)
-    assert {name: outcome.state for name, outcome in refused.items()} == {
-        "first": "Failed",
-        "second": "Failed",
-        "last": "Skipped",
-    }
-    assert refused["first"].message == (
-        "the Prefect server has no slot castaway-cuda-0; create it with `python -m flows setup`"
-    )
-    assert server.states("task_runs") == {"first": "Failed", "second": "Failed", "last": "NotReady"}
+    ship.write("hull.txt", "")
+    ship.write("build.sh", "exit 1\n")
+    broken = build(ship)
+    states = {"first": "Failed", "second": "Failed", "last": "Skipped"}
+    assert {name: outcome.state for name, outcome in broken.items()} == states
+    assert server.states("task_runs") == {**states, "last": "NotReady"}
 
-    slots.create([slots.slot_name("cuda", 0)])
-    slots.create([slots.slot_name("cuda", 0)])
+    # A slot that is not there would be no limit at all: it is made when it is first asked for.
+    ship.write("build.sh", STAMPED)
+    ship.write("hull.txt", "oak")
     assert {outcome.state for outcome in build(ship).values()} == {"Ran"}
     order = [line.split() for line in (ship.root / "order.txt").read_text().splitlines()]
     # Both wanted the one GPU at once; neither began while the other held it.
@@ -195,11 +190,12 @@ def test_a_lease_that_cannot_be_renewed_stops_no_stage(
 ) -> None:
     monkeypatch.setenv("PREFECT_API_URL", server.address)
     monkeypatch.setattr(slots, "RENEWAL", 0.2)
-    slots.create(["castaway-cuda-7"])
     entered = threading.Event()
 
     def active() -> int:
-        (limit,) = [one for one in server.ask("v2/concurrency_limits/filter") if one["name"] == "castaway-cuda-7"]
+        (limit,) = [
+            one for one in server.ask("v2/concurrency_limits/filter") if one["name"] == slots.slot_name("cuda", 7)
+        ]
         return int(limit["active_slots"])
 
     def stage() -> str:
@@ -229,12 +225,3 @@ def test_without_a_server_a_stage_on_a_gpu_runs_without_a_slot(
     monkeypatch.delenv("PREFECT_API_URL")
     with slots.occupy("cuda", 0, "ppo@marooned"):
         assert capfd.readouterr().err == ""
-
-
-def test_setup_needs_a_server(ship: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PREFECT_API_URL", raising=False)
-    with pytest.raises(CastawayError, match="PREFECT_API_URL is not set"):
-        slots.main()
-    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
-    with pytest.raises(CastawayError, match="no Prefect server answers there"):
-        slots.create(["castaway-cuda-0"])

@@ -96,6 +96,7 @@ def test_folders_are_those_of_the_dependencies_and_its_own(tmp_path: Path) -> No
         scratch=tmp_path,
         observe=nothing,
         trace=lambda name, inputs, outputs, began, ended: None,
+        device="cpu",
         readable=readable,
         original=tmp_path,
     )

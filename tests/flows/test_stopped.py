@@ -116,14 +116,13 @@ def test_ctrl_c_ends_a_stage_that_waits_for_its_gpu(
     monkeypatch.setenv("PREFECT_API_URL", server.address)
     from flows import slots
 
-    slots.create([slots.slot_name("cuda", 0)])
     ship.write("dvc.yaml", "stages:\n  one:\n    cmd: echo x > begun\n    outs: [data/one]\n    meta: {device: cuda}\n")
     with slots.occupy("cuda", 0, "another"):
         driver = subprocess.Popen(
             [sys.executable, "-u", "-c", GPU], cwd=ship.root, env=ship.environment(), stdout=subprocess.PIPE, text=True
         )
         assert driver.stdout is not None
-        waits = "one  waits for the slot castaway-cuda-0 of the Prefect server\n"
+        waits = f"one  waits for the slot {slots.slot_name('cuda', 0)} of the Prefect server\n"
         assert any(line == waits for line in driver.stdout)
         driver.send_signal(signal.SIGINT)
         assert driver.wait() == 130

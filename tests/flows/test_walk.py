@@ -154,4 +154,4 @@ def test_a_stage_on_a_gpu_does_not_unbind_those_on_the_cpu() -> None:
     walk(steps_of(dict.fromkeys("abcdefgh", "")) + steps_of(dict.fromkeys("xy", ""), "cuda"), run, 2, 1)
     assert most == {"cpu": 2, "cuda": 1}
     params = read_params(ROOT / "params.yaml")
-    assert cores(params) == max(1, (os.cpu_count() or 1) // params.threads)
+    assert cores(params) == max(1, len(os.sched_getaffinity(0)) // params.threads)

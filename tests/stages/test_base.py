@@ -69,7 +69,9 @@ def test_a_model_that_exists_is_copied_and_counted(tmp_path: Path) -> None:
     def nothing(*_: Any) -> None:
         pass
 
-    context = Context(tmp_path, params, "given", "given", "base", nothing, tmp_path / "scratch", nothing, nothing)
+    context = Context(
+        tmp_path, params, "given", "given", "base", nothing, tmp_path / "scratch", nothing, nothing, "cpu"
+    )
     figures = run(context)
     assert figures == {"parameters": original.model.num_parameters(), "vocabulary": original.tokenizer.get_vocab_size()}
     tokenizer, model = ChatTokenizer.load(context.output), load_model(context.output)

@@ -36,7 +36,7 @@ def data(root: Path, url: str, name: str = "strictbot", **teacher: Any) -> dict[
     def nothing(*_: Any) -> None:
         pass
 
-    context = Context(root, params, name, "answers", "dataset", nothing, root / "scratch", nothing, nothing)
+    context = Context(root, params, name, "answers", "dataset", nothing, root / "scratch", nothing, nothing, "cpu")
     context.output.mkdir(parents=True, exist_ok=True)
     return run(context)
 

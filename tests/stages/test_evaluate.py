@@ -37,6 +37,7 @@ def test_without_vllm_one_sentence_says_what_to_install(tmp_path: Path) -> None:
         tmp_path / "scratch",
         nothing,
         nothing,
+        "cpu",
     )
     with pytest.raises(CastawayError, match=r"^there is no vLLM in .*/\.venv-vllm; this host .* install") as caught:
         run(context)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from castaway.models.hidden_states import CHUNK
 from castaway.models.rows import SMALL, WIDTH, WORTHWHILE
-from castaway.rl.actor_critic import CHUNK
 from castaway.tools.profiles.architecture import Architecture
 
 FULL = 4

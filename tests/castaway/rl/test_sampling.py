@@ -166,7 +166,7 @@ def test_rows_that_have_ended_are_computed_no_more(monkeypatch: pytest.MonkeyPat
 def test_logits_in_chunks_give_the_same_scores_and_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
     for chunk in (2**25, 4 * 320):
-        monkeypatch.setattr("castaway.rl.actor_critic.CHUNK", chunk)
+        monkeypatch.setattr("castaway.models.hidden_states.CHUNK", chunk)
         actor = stirred(student()[0])
         batch = actor.batch([([5, 6, 7], [8, 9, 10, 11]), ([5], [6, 7]), ([9, 4], [8, 8, 8])])
         scores = actor.score(batch, 0.7, learn_entropy=True)

@@ -1,0 +1,40 @@
+"""What is said of one host: it is typed, and decides where stages run, and nothing else."""
+
+from pathlib import Path
+
+import pytest
+
+from castaway.config.host import Host, load_host
+from castaway.errors import CastawayError
+
+
+def test_without_a_file_nothing_is_special(tmp_path: Path) -> None:
+    assert load_host(tmp_path) == Host()
+    (tmp_path / "host.yaml").write_text("# nothing yet\n", encoding="utf-8")
+    assert load_host(tmp_path) == Host()
+    assert Host().pin("ppo@marooned", "cuda") == "cuda" and Host().gpus is None
+
+
+def test_an_address_counts_more_than_a_stage(tmp_path: Path) -> None:
+    text = "pins: {ppo: mi300x, ppo@strictbot: cpu}\ngpus: [2, 3]\n"
+    (tmp_path / "host.yaml").write_text(text, encoding="utf-8")
+    host = load_host(tmp_path)
+    found = {address: host.pin(address, "cuda") for address in ("ppo@marooned", "ppo@strictbot", "sft@marooned")}
+    assert found == {"ppo@marooned": "mi300x", "ppo@strictbot": "cpu", "sft@marooned": "cuda"}
+    assert host.gpus == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("pin: {}", "host.yaml: pin is unknown, did you mean pins?"),
+        ("pins: {ppo: tpu}", "host.yaml: pins.ppo is 'tpu', expected 'cpu', 'cuda' or 'mi300x'"),
+        ("gpus: []", "host.yaml: gpus is [], expected list should have at least 1 item after validation, not 0"),
+        ("[]", "host.yaml holds a list, expected a mapping"),
+    ],
+)
+def test_a_mistake_is_one_line(tmp_path: Path, text: str, told: str) -> None:
+    (tmp_path / "host.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(CastawayError) as caught:
+        load_host(tmp_path)
+    assert str(caught.value) == told
