@@ -79,6 +79,7 @@ PARSED = {
     "dvc pull": "needs a remote",
     "dvc push": "needs a remote",
     "dvc remote add -d store /path/or/url": "changes the repository",
+    "dvc remote add store s3://BUCKET/PATH": "changes the repository",
     "dvc repro": "forty minutes; tests/test_whole_pipeline.py",
     "dvc repro -s -f sft@marooned": "forty minutes; tests/test_whole_pipeline.py",
     "dvc repro evaluate@strictbot_longer": "forty minutes",
@@ -130,6 +131,7 @@ BY_HAND = {
     "git clone https://github.com/ggml-org/llama.cpp && pip install -r "
     "llama.cpp/requirements/requirements-convert_hf_to_gguf.txt",
     "pip install 'castaway[open]'",
+    "pip install 'dvc[s3]'",
     "prefect gcl delete castaway-HOST-cuda-0",
     "prefect work-pool create --type process mi300x",
     "prefect deploy --all",
