@@ -16,8 +16,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from castaway.config.host import load_host
 from castaway.errors import CastawayError
+from castaway.tools.host_file import load_host
 from flows.environment import main_root
 
 DEFAULT_TIMEOUT_MINUTES = 240

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from castaway.config.host import Host
 from castaway.errors import CastawayError
+from castaway.tools.host_file import Host
 from castaway.tools.prefect_address import VARIABLE, address
 from flows.order import order_for, push_inputs
 from flows.prefect_server import connect, warn

@@ -13,9 +13,9 @@ from time import monotonic, sleep
 import psutil
 
 from castaway.config.bases import Base, HubParams
-from castaway.config.host import load_host
 from castaway.config.params import Params
 from castaway.errors import CastawayError
+from castaway.tools.host_file import load_host
 
 SILENT = {
     "DO_NOT_TRACK": "1",

@@ -17,11 +17,11 @@ from contextlib import ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
 
-from castaway.config.host import load_host
 from castaway.config.params import Params
 from castaway.errors import CastawayError
 from castaway.tasks.registry import read_params
 from castaway.tools import hardware
+from castaway.tools.host_file import load_host
 from castaway.tools.prefect_address import address
 from flows import declared, environment, report, slots
 from flows.display import Display, log_path, new_log

@@ -96,7 +96,8 @@ def _packed_head(model: nn.Module) -> Iterator[None]:
 
     Otherwise it would be brought into that layout for every token, which takes longer than the product itself.
     """
-    head: Any = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None
+    owner: Any = model
+    head: Any = owner.get_output_embeddings() if hasattr(owner, "get_output_embeddings") else None
     plain = type(head) is nn.Linear and head.weight.dtype is torch.float32 and not head.weight.requires_grad
     if not plain or head.weight.numel() < HUGE or not torch.is_inference_mode_enabled() or not head.weight.is_cpu:
         yield

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from castaway.config.host import Host, load_host
 from castaway.errors import CastawayError
+from castaway.tools.host_file import Host, load_host
 
 
 def test_without_a_file_nothing_is_special(tmp_path: Path) -> None:
