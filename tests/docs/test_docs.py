@@ -126,7 +126,6 @@ BY_HAND = {
     ".venv/bin/pip install --no-deps -e .",
     ".venv/bin/pip install --require-hashes --no-deps -r setup/torch.lock -r setup/requirements.lock",
     "export ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2 ONEDNN_MAX_CPU_ISA=AVX2 OPENBLAS_CORETYPE=Haswell",
-    "export PREFECT_API_URL=http://127.0.0.1:4200/api",
     "git clone <your clone URL> castaway && cd castaway",
     "git clone https://github.com/ggml-org/llama.cpp && pip install -r "
     "llama.cpp/requirements/requirements-convert_hf_to_gguf.txt",

@@ -67,4 +67,4 @@ def test_losses_and_gradients_are_those_of_the_rows_one_by_one(
     torch.testing.assert_close(losses.sum(), total, rtol=1e-5, atol=1e-5)
     assert int(right.sum()) == hits
     for one, weight in zip(found, trained, strict=True):
-        torch.testing.assert_close(one, weight.grad, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(one, weight.grad, rtol=1e-3, atol=2e-4)
