@@ -25,6 +25,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     root = tmp_path / "repository"
     (root / "benchmarks").mkdir(parents=True)
     (root / "flows").mkdir()
+    (root / "flows" / "__init__.py").touch()
     (root / "flows" / "__main__.py").write_text(DRIVER, encoding="utf-8")
     (root / "log").write_text(str(tmp_path / "built"), encoding="utf-8")
     for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "x"]):
