@@ -76,7 +76,7 @@ def measured(kind: str) -> dict[str, Any]:
         return {
             "commit": run(ROOT, "git", "rev-parse", "HEAD").strip(),
             "machine": f"{platform.machine()}, {count} cores",
-            "seconds": round(time.monotonic() - began, 1),
+            "seconds": round(time.monotonic() - began, 3),
             "stages": stage_seconds(clone),
         }
 
