@@ -45,7 +45,7 @@ def test_both_builds_are_timed_and_told_beside_each_other(repository: Path, tmp_
     assert sorted(figures) == ["busy", "idle"] and figures["busy"]["stages"] == {"sft@marooned": 75.4}
     page = (repository / "benchmarks/build.md").read_text("utf-8")
     assert "times as long" in page
-    assert "| sft@marooned         | 1:15 | 1:15 |" in page
+    assert "| sft@marooned          | 1:15 | 1:15 |" in page
 
 
 def test_the_page_is_worked_out_from_the_figures() -> None:
