@@ -26,7 +26,7 @@ stages:
 """
 SENTENCE = (
     "error: base is pinned to mi300x but torch sees no GPU on this host; "
-    "run it on a host that has one, or change `device` in params.yaml"
+    "run it on a host that has one, or change `device` in params.yaml or `pins` in host.yaml"
 )
 SECONDS = 5.0
 """Of processor time: on a machine that is not idle, the clock says nothing."""
