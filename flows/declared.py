@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from castaway.errors import CastawayError
-from castaway.tools.host_file import load_host
+from castaway.tools.dotted import flatten
+from castaway.tools.host_file import Torchrun, load_host
 from flows.environment import main_root
 
 DEFAULT_TIMEOUT_MINUTES = 240
@@ -66,6 +67,11 @@ class Declared:
     def device(self) -> str:
         """The kind of device that the stage is pinned to on this host, one of `castaway.tools.hardware.KINDS`."""
         return load_host(main_root(self.root)).pin(self.address, str((self.stage.meta or {}).get("device", "cpu")))
+
+    @property
+    def torchrun(self) -> Torchrun:
+        """How the processes that train the stage are started on this host."""
+        return load_host(main_root(self.root)).processes(self.address)
 
     @property
     def timeout_seconds(self) -> float:
@@ -178,12 +184,3 @@ def _without_sizes(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _without_sizes(item) for key, item in value.items() if key not in ("size", "nfiles")}
     return value
-
-
-def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested mappings as one mapping with dotted keys: `{"lora": {"rank": 8}}` becomes `{"lora.rank": 8}`."""
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        name = f"{prefix}.{key}" if prefix else str(key)
-        flat.update(flatten(value, name) if isinstance(value, Mapping) else {name: value})
-    return flat

@@ -83,32 +83,32 @@ def silence(root: Path) -> None:
         os.environ.setdefault(variable, ",".join(map(str, gpus)))
 
 
-def settle(params: Params, base: Base | None = None) -> None:
+def settle(params: Params, base: Base | None = None, processes: int = 1) -> None:
     """Set the variables for reproducible results; offline too, unless a base model comes from the Hugging Face Hub.
 
     Args:
         params: of the repository.
         base: the base model that the stage computes with.
+        processes: number of processes that train together on this host.
     """
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = str(params.threads)
     limits = {} if base and base.instructions == "all" else AVX2
-    for name, value in {**STEADY, **limits, **waiting(params)}.items():
+    for name, value in {**STEADY, **limits, **waiting(params.threads, processes)}.items():
         os.environ.setdefault(name, value)
     if not any(isinstance(base, HubParams) for base in params.bases.values()):
         os.environ["HF_HUB_OFFLINE"] = "1"
         os.environ["HF_DATASETS_OFFLINE"] = "1"
 
 
-def waiting(params: Params) -> dict[str, str]:
+def waiting(threads: int, processes: int) -> dict[str, str]:
     """How OpenMP threads should wait: spinning only if there is an idle core for every thread of every process.
 
     Where another training runs, the cores are not idle, so both trainings sleep instead of slowing each other down.
     """
-    if params.threads == 1:
+    if threads == 1:
         return ASLEEP
-    wanted = params.threads * max(params.for_run(run).ppo.processes for run in params.tasks)
-    return AWAKE if round(idle_cores()) >= wanted else ASLEEP
+    return AWAKE if round(idle_cores()) >= threads * processes else ASLEEP
 
 
 def idle_cores() -> float:

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 
 import psutil
 
+from flows import torchrun
 from flows.process import DRIVER, GRACE
 
 STAGE = "DVC_STAGE"
@@ -25,14 +26,16 @@ STAGE = "DVC_STAGE"
 
 
 def end_with_starters() -> None:
-    """Have this process end soon after DVC or the driver that started it; a stage started by hand has neither.
+    """Have this process end soon after DVC, the driver or torchrun's agent, if one of them started it.
 
     It is stopped by SIGTERM, and by SIGKILL with its child processes if it is still there after `GRACE` seconds.
     """
-    if STAGE not in os.environ or not hasattr(os, "pidfd_open"):
+    # Torchrun gives each process a session of its own, so that whoever kills the agent's group does not reach it.
+    numbers = [os.getppid()] if torchrun.is_member() else starters() if STAGE in os.environ else []
+    if not numbers or not hasattr(os, "pidfd_open"):
         return
     try:
-        watched = [os.pidfd_open(number) for number in starters()]
+        watched = [os.pidfd_open(number) for number in numbers]
     except ProcessLookupError:
         sys.exit("stopped: what started this stage has ended")
     threading.Thread(target=_watch, args=(watched,), daemon=True).start()

@@ -91,7 +91,10 @@ def plan(root: Path, targets: Sequence[str]) -> list[Step]:
         # The edges of DVC's graph lead from a stage to those that it depends on.
         upstream = tuple(sorted(needed.addressing for needed in graph.successors(stage)))
         reads = tuple(path for dep in stage.deps if (path := str(dep.def_path)).startswith("data/"))
-        steps.append(Step(one.address, upstream, one.device, one.timeout_seconds, tuple(one.outs), reads, one.locked))
+        outs, processes = tuple(one.outs), one.torchrun.nproc_per_node
+        steps.append(
+            Step(one.address, upstream, one.device, one.timeout_seconds, outs, reads, one.locked, processes=processes)
+        )
     return steps
 
 
@@ -110,14 +113,14 @@ def build(
             flow = stack.enter_context(FlowRun("pipeline", name, steps=steps, log=partial(log_path, root)))
             watchers.append(flow)
 
-        def run(step: Step, place: int) -> Outcome:
+        def run(step: Step, places: Sequence[int]) -> Outcome:
             if step.device.startswith(POOL):
                 return build_elsewhere(root, step, new_log(root, step.address))
             own = step.device != "cpu" and devices > 1
-            visible = slots.visible_variables(step.device, place) if own else {}
+            visible = slots.visible_variables(step.device, places) if own else {}
             served = serving_for(root, step.address, teacher, params.teacher, visible) if teacher else nullcontext()
             shown = {**parent.variables, **(flow.variables(step) if flow else {})}
-            with slots.occupy(step.device, place, step.address), served:
+            with slots.occupy(step.device, places, step.address), served:
                 return run_step(root, step, {**visible, **shown}, force=force, log=new_log(root, step.address))
 
         devices, seconds = gpus(steps), recorded(root, steps, "seconds")
@@ -126,7 +129,8 @@ def build(
             outcomes = walk(
                 steps, run, cores(params), devices, seconds=seconds, memory=memory, watchers=[display, *watchers]
             )
-        parent.finish(outcomes)
+        results = report.results_of(root, outcomes)
+        parent.finish(outcomes, results)
         if flow:
-            flow.finish(outcomes)
+            flow.finish(outcomes, results)
     return outcomes

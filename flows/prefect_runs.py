@@ -109,14 +109,18 @@ class FlowRun:
         state: Any = kinds.get(outcome.state, Completed)(name=name, message=outcome.message or outcome.state)
         self._set_task(outcome.step.address, state)
 
-    def finish(self, outcomes: Sequence[Outcome]) -> None:
-        """Save the table of the stages as an artifact."""
+    def finish(self, outcomes: Sequence[Outcome], results: str = "") -> None:
+        """Save the table of the stages, and the results as Markdown, as artifacts."""
         from prefect.client.schemas.actions import ArtifactCreate
 
         rows = json.dumps([outcome.row() for outcome in outcomes])
 
         def save(client: Any) -> None:
             client.create_artifact(ArtifactCreate(key="stages", type="table", data=rows, flow_run_id=self._id))
+            if results:
+                client.create_artifact(
+                    ArtifactCreate(key="results", type="markdown", data=results, flow_run_id=self._id)
+                )
 
         self._reports.send(save)
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from castaway.errors import CastawayError
 from flows import alive, store, tracking
 from flows.revision import revision
 
 POOL = "pool "
 """What the device of a step begins with that is sent to a work pool; the name of the pool follows."""
-EXPERIMENT = "pipeline"
-"""The experiment of the driver's runs."""
+DRIVER = "pipeline"
+"""The name of the driver's runs."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,8 @@ class Step:
     """Paths of the data that it depends on."""
     locked: Mapping[str, str] = field(default_factory=dict, hash=False)
     """What dvc.lock said of its dependencies before, see `flows.declared`."""
+    processes: int = 1
+    """How many processes of this host train it together; each takes a place on the CPU, or a GPU."""
 
 
 @dataclass(frozen=True)
@@ -90,20 +94,22 @@ class Parent:
         if self._run_id:
             self._attempt("close the run", lambda: self._mlflow.set_terminated(self._run_id, self._status))
 
-    def finish(self, outcomes: Sequence[Outcome]) -> None:
-        """Save the table of the stages, with the runs that made their outputs."""
+    def finish(self, outcomes: Sequence[Outcome], results: str = "") -> None:
+        """Save the table of the stages, with the runs that made their outputs, and the results as Markdown."""
         if not all(outcome.built for outcome in outcomes):
             self._status = "FAILED"
         rows = [outcome.row() for outcome in outcomes]
         table = {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
         if self._run_id and table:
             self._attempt("write a table", lambda: self._mlflow.log_table(self._run_id, table, "stages.json"))
+        if self._run_id and results:
+            self._attempt("write the results", lambda: self._mlflow.log_text(self._run_id, results, "results.md"))
 
     def _open(self) -> None:
         """Begin the run, anew if the store no longer has it."""
         self._mlflow = store.client(self._opened)
         self._opened += 1
-        experiment = store.experiment_id(self._mlflow, self._root, EXPERIMENT)
+        experiment = store.experiment_id(self._mlflow, self._root)
         if self._run_id and self._mlflow.search_runs([experiment], f"attributes.run_id = '{self._run_id}'"):
             return
         tracking.close_left_open(self._mlflow, experiment, self._root)
@@ -112,7 +118,7 @@ class Parent:
             "dvc.targets": " ".join(self._targets) or "everything",
             "process": alive.mark(),
         }
-        self._run_id = self._mlflow.create_run(experiment, run_name="pipeline", tags=tags).info.run_id
+        self._run_id = self._mlflow.create_run(experiment, run_name=DRIVER, tags=tags).info.run_id
 
     def _attempt(self, what: str, action: Callable[[], None]) -> None:
         """Call `action`; if MLflow fails, open it again and try once more."""
@@ -125,6 +131,18 @@ class Parent:
                     action()
             except Exception as error:  # a failure of MLflow must not stop the pipeline
                 tracking.warn(f"could not {what}, going on without it", error)
+
+
+def results_of(root: Path, outcomes: Sequence[Outcome]) -> str:
+    """The tables of `castaway results`, for the runs that were evaluated; empty if there is none."""
+    from castaway.metrics.results import run_report
+
+    parts = []
+    for stage, _, run in (one.step.address.partition("@") for one in outcomes if one.built):
+        if stage == "evaluate":
+            with suppress(CastawayError):  # of a task that has other figures
+                parts.append(f"## {run}\n\n{run_report(root / 'data' / run / 'metrics')}")
+    return "\n\n".join(parts)
 
 
 def show(outcomes: Sequence[Outcome]) -> None:

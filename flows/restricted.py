@@ -56,8 +56,7 @@ class RestrictedContext(Context):
 class View:
     """The part of a section, or of a mapping of sections, that a stage depends on; reading another key is an error.
 
-    A section that the stage depends on as a whole is not wrapped. A view can be pickled, since PPO sends its parameters
-    to other processes.
+    A section that the stage depends on as a whole is not wrapped. A view can be copied and pickled.
     """
 
     def __init__(self, address: str, place: str, values: Mapping[str, Any]) -> None:

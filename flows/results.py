@@ -10,8 +10,9 @@ from typing import Any
 
 from castaway.datasets.episodes import read_episode
 from castaway.metrics.charts import grouped_bars
+from castaway.tools.dotted import flatten
 from castaway.tools.view import TaskView, view_of
-from flows.declared import Declared, flatten
+from flows.declared import Declared
 from flows.store import is_missing, one_line
 
 REPLAYS = 3

@@ -1,7 +1,8 @@
 """The folder that a killed stage resumes from.
 
 Its name is the stage key, so the inputs are always the same. It lies in the original repository, also for an experiment
-in a temporary copy (`dvc exp run --temp`), which is deleted if the experiment fails.
+in a temporary copy (`dvc exp run --temp`), which is deleted if the experiment fails; or in a folder that `host.yaml`
+names, such as one that several hosts reach: then any of them goes on where another was lost.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from castaway.errors import CastawayError
+from castaway.tools.host_file import load_host
 from flows import environment
 from flows.declared import Declared
 from flows.process import GRACE, pause
@@ -48,8 +50,9 @@ def scratch_for(stage: Declared) -> Iterator[Path]:
 
 
 def scratch_folder(root: Path, stage: Declared) -> Path:
-    """The folder of a stage with its inputs as they are now, in the repository at `root`."""
-    return root / "scratch" / stage.run / stage.name / stage.inputs.stage_key[:12]
+    """The folder of a stage with its inputs as they are now, for the repository at `root`."""
+    shared = load_host(environment.main_root(root)).checkpoints
+    return Path(shared or root / "scratch") / stage.run / stage.name / stage.inputs.stage_key[:12]
 
 
 def lock(folder: Path) -> int | None:

@@ -11,8 +11,8 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 from castaway.tools.prefect_address import address
@@ -32,7 +32,7 @@ RENEWAL = 60.0
 POLL = 2.0
 """Time between two questions for a slot, in seconds."""
 HICCUP = 10.0
-"""How long a server that does not answer is asked for a free slot, in seconds."""
+"""How long a server that does not answer is asked for a free slot, or to take one back, in seconds."""
 LOCKED, GONE = 423, 410
 """The HTTP status of a slot that another stage holds, and of a lease that has run out or was forgotten."""
 
@@ -44,7 +44,7 @@ def slot_name(kind: str, index: int) -> str:
         kind: of the device.
         index: of the GPU, among those that are visible now.
     """
-    gpu = visible_variables(kind, index)[VISIBLE[kind]]
+    gpu = visible_variables(kind, [index])[VISIBLE[kind]]
     below = _listed(BELOW) if kind == "mi300x" else []
     if gpu.isdecimal() and int(gpu) < len(below):
         gpu = below[int(gpu)]
@@ -52,14 +52,14 @@ def slot_name(kind: str, index: int) -> str:
 
 
 @contextmanager
-def occupy(kind: str, index: int, stage: str) -> Iterator[None]:
-    """Occupy the slot of a GPU while the context lasts, waiting for it if another stage has it.
+def occupy(kind: str, indices: Sequence[int], stage: str) -> Iterator[None]:
+    """Occupy the slots of some GPUs while the context lasts, waiting for those that other stages have.
 
     Without a server, or if it does not answer, the stage runs without a slot.
 
     Args:
         kind: of the device; a stage on the CPU needs no slot.
-        index: of the GPU.
+        indices: of the GPUs.
         stage: its address, for messages.
 
     Raises:
@@ -68,7 +68,10 @@ def occupy(kind: str, index: int, stage: str) -> Iterator[None]:
     if kind not in VISIBLE or not address():
         yield
         return
-    with holding(slot_name(kind, index), stage):
+    with ExitStack() as stack:
+        # Everybody takes them in the same order, so that no two stages wait for each other.
+        for name in sorted(slot_name(kind, index) for index in indices):
+            stack.enter_context(holding(name, stage))
         yield
 
 
@@ -131,27 +134,50 @@ def acquire(name: str, stage: str, seconds: float = LEASE) -> str | None:
 
 def _keep(name: str, lease: str, over: threading.Event, seconds: float) -> None:
     """Renew the lease until the stage is over, then give the slot back; a server that is away changes nothing."""
-    told, forgotten, confirmed = False, False, time.monotonic()
-    while True:
-        ended = over.wait(min(RENEWAL, seconds / 5))
+    told, confirmed, forgotten = False, time.monotonic(), False
+    while not over.wait(min(RENEWAL, seconds / 5)):
         try:
             with connect() as client:
-                known = _renewed(client, lease, seconds)
-                if known and not ended:
+                if _renewed(client, lease, seconds):
                     confirmed = time.monotonic()
-                elif known:
-                    client.release_concurrency_slots_with_lease(lease)
                 else:
                     # Unless the lease has run out, the server was restarted: it forgets leases but not taken slots.
                     forgotten = forgotten or time.monotonic() - confirmed < seconds
-                    if ended and forgotten:
-                        client.release_concurrency_slots([name], 1, seconds)
         except Exception as error:
             if not told:
                 warn(error)
             told = True
-        if ended:
+    _give_back(name, lease, seconds, forgotten or time.monotonic() - confirmed < seconds, told)
+
+
+def _give_back(name: str, lease: str, seconds: float, held: bool, told: bool) -> None:
+    """Give a slot back, asking a server that does not answer again for a while: it may be busy, or just starting.
+
+    Args:
+        name: of the slot.
+        lease: its id.
+        seconds: how long the lease lasts.
+        held: whether the slot is held by this stage though the server does not know the lease.
+        told: whether the user was told that the server does not answer.
+    """
+    began, asked = time.monotonic(), False
+    while True:
+        try:
+            with connect() as client:
+                if _renewed(client, lease, seconds):
+                    asked = True
+                    client.release_concurrency_slots_with_lease(lease)
+                elif held and not asked:
+                    # A lease that went because of the request before has freed its slot.
+                    client.release_concurrency_slots([name], 1, seconds)
             return
+        except Exception as error:
+            if not told:
+                warn(error)
+            told = True
+        if time.monotonic() - began > HICCUP:
+            return
+        time.sleep(min(1.0, HICCUP))
 
 
 def _renewed(client: Any, lease: str, seconds: float) -> bool:
@@ -170,10 +196,10 @@ def _status(error: Exception) -> int | None:
     return getattr(getattr(error, "response", None), "status_code", None)
 
 
-def visible_variables(kind: str, index: int) -> dict[str, str]:
-    """The variable that makes only GPU `index` visible, counted among the GPUs that are visible now."""
+def visible_variables(kind: str, indices: Sequence[int]) -> dict[str, str]:
+    """The variable that makes only the GPUs at `indices` visible, counted among the GPUs that are visible now."""
     now = _listed(VISIBLE[kind])
-    return {VISIBLE[kind]: now[index] if index < len(now) else str(index)}
+    return {VISIBLE[kind]: ",".join(now[index] if index < len(now) else str(index) for index in indices)}
 
 
 def _listed(variable: str) -> list[str]:

@@ -5,6 +5,9 @@
     3. call `stages.NAME.run` with an empty output folder, and a scratch folder to resume from
     4. write metrics, curves and the run record, and the receipt if the driver asked for one
 
+Where `host.yaml` asks for several processes, 2 to 4 are done in those that torchrun starts, by the first of them; the
+others only call `run`.
+
 If the user has a Prefect server, the stage is also shown there; otherwise Prefect is not imported.
 """
 
@@ -28,15 +31,17 @@ from castaway.errors import CastawayError
 from castaway.rl.advantages import estimator_named
 from castaway.tasks.registry import read_params
 from castaway.tools import hardware, prefect_address
-from flows import declared, environment, records
+from castaway.tools.host_file import load_host
+from flows import declared, environment, records, torchrun
 from flows.lifeline import end_with_starters
 from flows.plugins import task_code
 from flows.put_back import put_back
 from flows.revision import revision
-from flows.scratch import scratch_for
+from flows.scratch import scratch_folder, scratch_for
 
 if TYPE_CHECKING:
-    from stages.context import Context
+    from flows.restricted import RestrictedContext
+    from stages.context import Context, Log, Trace
 
 # torch, MLflow and Prefect are imported later: a refusal should not take the seconds that they need.
 
@@ -60,8 +65,14 @@ def main(address: str) -> None:
         raise
     # SIGTERM would end the process at once; as an exception, it lets the MLflow run be closed as KILLED.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    with shown_in_prefect(stage), scratch_for(stage) as scratch:
-        execute(stage, params, device, scratch)
+    together = stage.torchrun
+    if together.nproc_per_node * together.nnodes > 1 and not torchrun.is_member():
+        torchrun.start(address, stage.device, together)
+    elif torchrun.rank() > 0:
+        train_along(stage, params)
+    else:
+        with shown_in_prefect(stage), scratch_for(stage) as scratch:
+            execute(stage, params, device, scratch)
 
 
 def checked(root: Path, address: str) -> tuple[declared.Declared, Params, hardware.Device]:
@@ -75,7 +86,8 @@ def checked(root: Path, address: str) -> tuple[declared.Declared, Params, hardwa
         estimator_named(params.for_run(run).ppo.advantages)
     environment.silence(root)
     # Before DVC is loaded, and numpy with it, which reads some of these variables.
-    environment.settle(params, base_of(params, address))
+    together = load_host(environment.main_root(root)).processes(address)
+    environment.settle(params, base_of(params, address), together.nproc_per_node)
     stage = declared.load(root, address)
     device = hardware.require(stage.device, address)
     stage_file(root, stage.name)
@@ -91,16 +103,49 @@ def shown_in_prefect(stage: declared.Declared) -> Any:
     return FlowRun(stage.name, stage.address, [tag for tag in (stage.name, stage.run) if tag])
 
 
+def train_along(stage: declared.Declared, params: Params) -> None:
+    """Run the stage in a process other than the first of those that train together: it reports and writes nothing."""
+    from stages.context import log_nothing, trace_nothing
+
+    folder = scratch_folder(environment.main_root(stage.root), stage)
+    stage_body(stage.root, stage.name)(
+        context_of(stage, params, folder, log=log_nothing, observe=log_nothing, trace=trace_nothing)
+    )
+
+
+def context_of(
+    stage: declared.Declared, params: Params, scratch: Path, *, log: Log, observe: Log, trace: Trace
+) -> RestrictedContext:
+    """The context of one execution of the stage, which sees what dvc.yaml lists and nothing else."""
+    from flows.restricted import RestrictedContext, restrict
+
+    return RestrictedContext(
+        root=stage.root,
+        params=restrict(params.for_run(stage.run), stage.param_names, stage.address),
+        run=stage.run,
+        base=stage.run if stage.name == "base" else params.tasks[stage.run].base,
+        stage=stage.name,
+        log=log,
+        scratch=scratch,
+        observe=observe,
+        trace=trace,
+        device=stage.device,
+        readable=frozenset(stage.inputs.data),
+        original=environment.main_root(stage.root),
+    )
+
+
 def execute(stage: declared.Declared, params: Params, device: hardware.Device, scratch: Path) -> None:
     """Run the stage, record it in MLflow, and write its metrics, curves and run record."""
-    from flows.restricted import RestrictedContext, restrict, restricted_values
+    from flows.restricted import restrict, restricted_values
     from flows.tracking import StageRun
 
     body = stage_body(stage.root, stage.name)
     began, clock = datetime.now(UTC), time.monotonic()
     curves = records.Curves(scratch.with_suffix(".jsonl"))
     visible = restrict(params.for_run(stage.run), stage.param_names, stage.address)
-    facts = {**device.facts(), "threads": str(params.threads), **code_facts(stage.run, params)}
+    together = {"threads": str(params.threads), "processes": str(torchrun.count())}
+    facts = {**device.facts(), **together, **code_facts(stage.run, params)}
     code = revision(stage.root)
     run = StageRun(stage, restricted_values(visible), facts, code)
 
@@ -108,20 +153,7 @@ def execute(stage: declared.Declared, params: Params, device: hardware.Device, s
         curves.add(step, values)
         run.log(step, values)
 
-    context = RestrictedContext(
-        root=stage.root,
-        params=visible,
-        run=stage.run,
-        base=stage.run if stage.name == "base" else params.tasks[stage.run].base,
-        stage=stage.name,
-        log=log,
-        scratch=scratch,
-        observe=run.log,
-        trace=run.trace,
-        device=stage.device,
-        readable=frozenset(stage.inputs.data),
-        original=environment.main_root(stage.root),
-    )
+    context = context_of(stage, params, scratch, log=log, observe=run.log, trace=run.trace)
     empty(context.output)
     try:
         metrics = body(context)

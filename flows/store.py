@@ -17,6 +17,8 @@ from typing import Any
 from flows.environment import main_root, store_of
 
 SQLITE = "sqlite:///"
+EXPERIMENT = "castaway"
+"""The experiment of all runs: in MLflow's page, a run is nested under its parent only in one experiment with it."""
 LOCK_SECONDS = 20.0
 """How long to wait for a database that another process writes to, in seconds; MLflow waits as long."""
 PLACES = {"experiments": "artifact_location", "runs": "artifact_uri", "logged_models": "artifact_location"}
@@ -61,19 +63,19 @@ def require_database(path: Path) -> None:
         connection.execute("PRAGMA schema_version")
 
 
-def experiment_id(mlflow: Any, root: Path, name: str) -> str:
-    """The id of the experiment of that name, created or restored if need be, with its files beside the database."""
+def experiment_id(mlflow: Any, root: Path) -> str:
+    """The id of the experiment, created or restored if need be, with its files beside the database."""
     from mlflow.exceptions import MlflowException
 
     own = os.environ["MLFLOW_TRACKING_URI"] == store_of(root)
     local = os.environ["MLFLOW_TRACKING_URI"].startswith("sqlite:")
-    place = (main_root(root) / "mlruns" / name).as_uri() if local else None
-    found = mlflow.get_experiment_by_name(name)
+    place = (main_root(root) / "mlruns" / EXPERIMENT).as_uri() if local else None
+    found = mlflow.get_experiment_by_name(EXPERIMENT)
     if found is None:
         try:
-            return str(mlflow.create_experiment(name, artifact_location=place))
+            return str(mlflow.create_experiment(EXPERIMENT, artifact_location=place))
         except MlflowException:  # another stage has created it in the meantime
-            found = mlflow.get_experiment_by_name(name)
+            found = mlflow.get_experiment_by_name(EXPERIMENT)
     if found.lifecycle_stage == "deleted":  # in the web page of MLflow
         mlflow.restore_experiment(found.experiment_id)
     # Of the repository's own store only: one that clones share has the artifacts of the first of them.

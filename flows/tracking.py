@@ -14,8 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from castaway.tools.dotted import flatten
 from flows import alive, results
-from flows.declared import Declared, flatten
+from flows.declared import Declared
 from flows.records import read_json, record_of, record_path
 from flows.store import client, experiment_id, is_missing, metric_name, one_line
 
@@ -206,7 +207,7 @@ class StageRun:
         """Open the store, restore the experiment and the run if they were deleted, or begin the run anew."""
         self._mlflow = client(self._opened)
         self._opened += 1
-        experiment = experiment_id(self._mlflow, self._declared.root, self._declared.run or self._declared.name)
+        experiment = experiment_id(self._mlflow, self._declared.root)
         if self.run_id is None or not self._restored():
             close_left_open(self._mlflow, experiment, self._declared.root)
             name = self._declared.address
@@ -258,6 +259,7 @@ def run_tags(declared: Declared, facts: Mapping[str, str], revision: str) -> dic
     tags = {
         "dvc.stage": declared.address,
         "dvc.stage_key": declared.inputs.stage_key,
+        "castaway.run": declared.run,
         "dvc.rev": revision,
         "process": alive.mark(),
         "mlflow.source.name": f"stages/{declared.name}.py",

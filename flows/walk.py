@@ -49,7 +49,7 @@ class Memory:
 
 def walk(
     steps: Sequence[Step],
-    run: Callable[[Step, int], Outcome],
+    run: Callable[[Step, Sequence[int]], Outcome],
     cores: int = 1,
     gpus: int = 1,
     *,
@@ -61,7 +61,8 @@ def walk(
 
     Args:
         steps: the steps, dependencies first.
-        run: builds a step in a place: the index of its GPU, or for a step on the CPU of its share of the cores.
+        run: builds a step in its places: indices of its GPUs, or for a step on the CPU of its shares of the cores. A
+            step that wants more places than there are gets all of them.
         cores: number of steps on the CPU that may run in parallel.
         gpus: number of steps on GPUs that may run in parallel, each on its own GPU.
         seconds: times that steps took before, by address; the step with the longest path to the end starts first.
@@ -72,7 +73,7 @@ def walk(
         The outcomes, in the order of the steps.
     """
     outcomes: dict[str, Outcome] = {}
-    running: dict[Future[Outcome], tuple[Step, int]] = {}
+    running: dict[Future[Outcome], tuple[Step, list[int]]] = {}
     waiting = longest_first(steps, seconds or {})
     places = {"cpu": cores, "gpu": gpus, "pool": len(steps)}
     memory = memory or Memory()
@@ -87,21 +88,23 @@ def walk(
             for step in tuple(waiting):
                 failed = [name for name in step.upstream if name in outcomes and not outcomes[name].built]
                 kind = kind_of(step)
-                taken = {place for other, place in running.values() if kind_of(other) == kind}
+                taken = {place for other, own in running.values() if kind_of(other) == kind for place in own}
                 free = [place for place in range(places[kind]) if place not in taken]
+                wanted = 1 if kind == "pool" else min(step.processes, places[kind])
                 unbuilt = {other.address for other in waiting} | {other.address for other, _ in running.values()}
                 if failed:
                     waiting.remove(step)
                     end(Outcome(step, "Skipped", message=f"needs {failed[0]}"))
                 elif (
-                    free
+                    len(free) >= wanted
                     and unbuilt.isdisjoint(step.upstream)
                     and memory.has_room(step, [other for other, _ in running.values() if kind_of(other) != "pool"])
                 ):
                     waiting.remove(step)
                     for watcher in watchers:
                         watcher.started(step)
-                    running[pool.submit(outcome_of, step, run, free[0])] = step, free[0]
+                    own = free[:wanted]
+                    running[pool.submit(outcome_of, step, run, own)] = step, own
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 del running[future]
                 end(future.result())
@@ -113,11 +116,11 @@ def kind_of(step: Step) -> str:
     return step.device if step.device == "cpu" else "pool" if step.device.startswith(POOL) else "gpu"
 
 
-def outcome_of(step: Step, run: Callable[[Step, int], Outcome], place: int) -> Outcome:
+def outcome_of(step: Step, run: Callable[[Step, Sequence[int]], Outcome], places: Sequence[int]) -> Outcome:
     """The outcome that `run` returns, or a failed one if it raises an exception."""
     began = time.monotonic()
     try:
-        return run(step, place)
+        return run(step, places)
     except CastawayError as error:
         message = str(error)
     except BaseException as error:  # otherwise the step would have no outcome, and its failure be hidden

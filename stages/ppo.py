@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from statistics import mean
 from typing import Any
 
@@ -27,10 +26,10 @@ from castaway.models.training import seed_everything
 from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.checkpoint import load_newest, random_states, save_checkpoint, set_random_states
 from castaway.rl.corrections import write_corrections
-from castaway.rl.launch import together
 from castaway.rl.policies import Sampler
 from castaway.rl.policy_server import serving_policy
 from castaway.rl.ppo import PpoTrainer
+from castaway.rl.ranks import Ranks, process_group
 from castaway.rl.sampling import SamplingRules
 from castaway.rl.served_sampler import ServedSampler
 from castaway.rl.tasks import TaskSource
@@ -38,15 +37,21 @@ from castaway.tasks.registry import task_of
 from castaway.tasks.task import Task
 from castaway.teacher.base import Teacher, TeacherOutage
 from castaway.teacher.choice import chosen_teacher
-from stages.context import Context, log_nothing, trace_nothing
+from stages.context import Context
 
 
 def run(context: Context) -> dict[str, Any]:
-    """Train the policy by PPO; writes adapter, corrections and the teacher's agreement, and returns the metrics."""
-    # All processes train alike, but only the first one reports and writes files.
-    silent = replace(context, log=log_nothing, observe=log_nothing, trace=trace_nothing)
-    with together(context.params.ppo.processes, _follow, (silent,)):
+    """Train the policy by PPO; writes adapter, corrections and the teacher's agreement, and returns the metrics.
+
+    Several processes train alike, but only the first one reports, writes files and returns metrics.
+    """
+    with process_group():
+        ranks = Ranks()
+        if ranks.count > 1 and context.params.ppo.sampler == "vllm":
+            raise CastawayError(f"{ranks.count} processes cannot share ppo.sampler: vllm; set nproc_per_node to 1")
         trainer, history = _train(context)
+    if ranks.rank > 0:
+        return {}
     trainer.actor.save(context.output)
     write_corrections(context.output / "corrections.jsonl", trainer.corrections)
     agreement = json.dumps(trainer.agreement.report(), indent=2, ensure_ascii=False)
@@ -59,11 +64,6 @@ def run(context: Context) -> dict[str, Any]:
         **_last(history[-max(1, context.params.ppo.steps // 5) :]),
         "played": trainer.source.table(),
     }
-
-
-def _follow(context: Context) -> None:
-    """Train in a process other than the first."""
-    _train(context)
 
 
 def _train(context: Context) -> tuple[PpoTrainer, list[dict[str, float]]]:

@@ -1,7 +1,9 @@
 """Every test runs quietly, offline, on one thread, and away from the user's own files."""
 
+import atexit
 import os
 import platform
+import shutil
 import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -13,6 +15,11 @@ import pytest
 from flows.environment import SILENT
 
 TESTS = Path(__file__).parent
+LONGEST = ("test_whole_pipeline.py", "test_killed.py", "test_elsewhere.py", "test_together.py")
+"""Files that take longest, some of them only waiting."""
+
+PREFECT_HOME = tempfile.mkdtemp(prefix="castaway-prefect-")
+atexit.register(shutil.rmtree, PREFECT_HOME, ignore_errors=True)
 
 for name in [name for name in os.environ if name.startswith(("DVC_", "PREFECT_", "MLFLOW_", "CASTAWAY_"))]:
     del os.environ[name]
@@ -24,7 +31,7 @@ os.environ.update(
     TOKENIZERS_PARALLELISM="false",
     HF_HUB_OFFLINE="1",
     HF_DATASETS_OFFLINE="1",
-    PREFECT_HOME=tempfile.mkdtemp(prefix="castaway-prefect-"),
+    PREFECT_HOME=PREFECT_HOME,
     # Temporary repositories are committed to, whoever runs the tests.
     GIT_AUTHOR_NAME="Friday",
     GIT_AUTHOR_EMAIL="friday@example.org",
@@ -44,9 +51,7 @@ def same_environment() -> Iterator[None]:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the files that take minutes: side by side, nothing should wait for them at the end."""
-    items.sort(
-        key=lambda item: (item.path.parent != TESTS, item.path.name not in ("test_whole_pipeline.py", "test_killed.py"))
-    )
+    items.sort(key=lambda item: (item.path.name not in LONGEST, item.path.parent != TESTS))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

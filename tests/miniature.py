@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import subprocess
@@ -115,6 +116,29 @@ def run(root: Path, *command: str, **variables: str) -> str:
     done = subprocess.run(command, cwd=root, env=environment(**variables), capture_output=True, text=True, timeout=1800)
     assert done.returncode == 0, f"{command}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
     return done.stdout + done.stderr
+
+
+def make_ppo_clone(root: Path) -> None:
+    """The pipeline in miniature, with everything built that the PPO of MAROONED needs."""
+    make_clone(root)
+    set_params(
+        root,
+        {
+            "ppo.steps": 6,
+            "ppo.turns_per_step": 24,
+            "bases.games.text.marooned.episodes": 1,
+            "bases.games.text.openspiel.episodes": 3,
+            "sft.epochs": 0.5,
+        },
+    )
+    run(root, "dvc", "repro", "reward_model@marooned")
+
+
+def ppo_digest(root: Path) -> dict[str, str]:
+    """The hashes of all that the PPO of MAROONED leaves, its run record apart."""
+    left = [*(root / "data/marooned/ppo").iterdir(), *(root / "data/marooned").glob("*/ppo.json*")]
+    paths = sorted(path for path in left if path.parent.name != "runs")
+    return {str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
 
 
 def looked_at(root: Path) -> set[Path]:

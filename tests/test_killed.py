@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import signal
 import subprocess
 import sys
@@ -13,10 +12,11 @@ from random import Random
 
 import pytest
 
-from tests.miniature import environment, make_clone, run, set_params
+from tests.miniature import environment, make_ppo_clone, ppo_digest
 
 pytestmark = pytest.mark.slow
 STAGE = "ppo@marooned"
+KILLS = 20
 
 WARM = """
 import os, sys
@@ -90,19 +90,7 @@ class Stages:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """The pipeline in miniature, with everything built that PPO needs."""
-    make_clone(tmp_path)
-    set_params(
-        tmp_path,
-        {
-            "ppo.steps": 6,
-            "ppo.turns_per_step": 24,
-            "bases.games.text.marooned.episodes": 1,
-            "bases.games.text.openspiel.episodes": 3,
-            "sft.epochs": 0.5,
-        },
-    )
-    run(tmp_path, "dvc", "repro", "reward_model@marooned")
+    make_ppo_clone(tmp_path)
     return tmp_path
 
 
@@ -113,34 +101,23 @@ def stages(root: Path) -> Iterator[Stages]:
     made.close()
 
 
-def digest(root: Path) -> dict[str, str]:
-    """The hashes of all that the stage leaves, its run record apart."""
-    left = [*(root / "data/marooned/ppo").iterdir(), *(root / "data/marooned").glob("*/ppo.json*")]
-    paths = sorted(path for path in left if path.parent.name != "runs")
-    return {str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
-
-
-@pytest.mark.parametrize(("processes", "kills"), [(1, 20), (2, 4)])
-def test_a_killed_run_ends_in_the_bytes_of_one_that_was_not(
-    root: Path, stages: Stages, processes: int, kills: int
-) -> None:
-    set_params(root, {"ppo.processes": processes})
+def test_a_killed_run_ends_in_the_bytes_of_one_that_was_not(root: Path, stages: Stages) -> None:
     began = time.monotonic()
     assert stages.run()
     seconds = time.monotonic() - began
-    whole = digest(root)
+    whole = ppo_digest(root)
     assert len(whole) >= 6
     random, killed, resumed, scratch = Random(20), 0, 0, root / "scratch"
-    while killed < kills:
+    while killed < KILLS:
         # Every second one is killed after a checkpoint: how long the start takes is the machine's affair.
         late = killed % 2 == 0
         moment = random.uniform(0.0, seconds / 6 if late else seconds)
         if stages.run(moment, scratch if late else None):
-            assert digest(root) == whole
+            assert ppo_digest(root) == whole
         else:
             killed += 1
         resumed += any(scratch.rglob("step-*.pt"))
     assert stages.run()
-    assert digest(root) == whole
+    assert ppo_digest(root) == whole
     # Without a checkpoint to go on from nothing would have been shown.
-    assert resumed >= kills // 4
+    assert resumed >= KILLS // 4

@@ -12,7 +12,8 @@ from mlflow import MlflowClient
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from castaway.tasks.registry import read_params
-from flows.report import EXPERIMENT
+from flows.report import DRIVER
+from flows.store import EXPERIMENT
 from tests.flows.running import PrefectServer
 from tests.miniature import (
     BASES,
@@ -40,8 +41,11 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     try:
         run(root, "python", "-m", "flows", "pipeline", PREFECT_API_URL=server.address)
         states = server.states("task_runs")
+        artifacts = {one["type"]: one["data"] for one in server.ask("artifacts/filter")}
     finally:
         server.kill()
+    assert len(json.loads(artifacts["table"])) == len(states)
+    assert all(f"## {task}" in artifacts["markdown"] for task in TASKS)
     assert states == dict.fromkeys([*BASES, *every(*STAGES)], "Ran")
     return root
 
@@ -76,9 +80,12 @@ def test_every_stage_left_its_metrics_and_its_run(clone: Path, task: str) -> Non
 
 def test_every_run_of_the_build_came_to_its_end(clone: Path) -> None:
     client = MlflowClient(f"sqlite:///{clone / 'mlflow.db'}")
-    stages = [one.experiment_id for one in client.search_experiments() if one.name != EXPERIMENT]
-    found = client.search_runs(stages)
-    assert {one.info.status for one in found} == {"FINISHED"}
+    runs = client.search_runs([client.get_experiment_by_name(EXPERIMENT).experiment_id])
+    (driver,) = [one for one in runs if one.info.run_name == DRIVER]
+    assert "| final " in Path(client.download_artifacts(driver.info.run_id, "results.md")).read_text()
+    assert {one.info.status for one in runs} == {"FINISHED"}
+    found = [one for one in runs if one is not driver]
+    assert {one.data.tags["mlflow.parentRunId"] for one in found} == {driver.info.run_id}
     assert sorted(one.data.tags["dvc.stage"] for one in found) == sorted([*BASES, *every(*STAGES)])
     for one in found:
         name, _, of = one.data.tags["dvc.stage"].partition("@")

@@ -16,6 +16,7 @@ import typer
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
+from castaway.cli.diff import diff
 from castaway.cli.doctor import doctor
 from castaway.cli.profile import configure, profile
 from castaway.cli.task import app as task
@@ -57,6 +58,7 @@ app = typer.Typer(
 )
 app.add_typer(task, name="task")
 app.add_typer(teacher, name="teacher")
+app.command()(diff)
 app.command()(doctor)
 app.command()(profile)
 app.command()(configure)

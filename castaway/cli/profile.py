@@ -40,4 +40,4 @@ def configure(
     """Ask for accelerator, model, tasks, teacher and budget, and write a profile; Return takes the default."""
     from castaway.tools.profiles.configure import ask
 
-    typer.echo(ask(root, force, read=lambda: typer.get_text_stream("stdin").readline(), say=typer.echo))
+    typer.echo(ask(root, force, read=typer.get_text_stream("stdin").readline, say=typer.echo))

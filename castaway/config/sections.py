@@ -227,8 +227,6 @@ class PpoParams(StageSection):
     """Smallest number of new corrections for such a pass; with fewer it is left out."""
     sft_learning_rate: Positive
     checkpoint_interval: PositiveInteger
-    processes: PositiveInteger
-    """Number of processes that train together, each on its share of the episodes; on GPUs one per GPU."""
     lora: LoraParams
 
     @model_validator(mode="after")
@@ -241,8 +239,6 @@ class PpoParams(StageSection):
             raise ValueError("importance_cap is null, expected a number if sampler is vllm, such as 2.0")
         if self.sampler == "vllm" and self.turns_per_step is not None:
             raise ValueError(f"turns_per_step is {self.turns_per_step}, expected null if sampler is vllm")
-        if self.sampler == "vllm" and self.processes > 1:
-            raise ValueError(f"processes is {self.processes}, expected 1 if sampler is vllm")
         return self
 
 

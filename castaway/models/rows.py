@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isqrt
 from typing import Any
 
 import torch
@@ -17,7 +18,7 @@ import torch
 WIDTH = 1
 """Tokens of a tree for each component of a hidden state, unless one row alone is longer. Attention then takes at most a
 seventh of the work of a block: 4 n d of 24 d d + 4 n d operations for each token, with n tokens and d components; on a
-CPU it is slower than that."""
+CPU it is slower than that. Trees of rows with a long common beginning are wider, see `tree_width`."""
 WORTHWHILE = 0.8
 """Trees are made if they hold at most this share of the tokens that padded rows would have; they need a mask, and
 attention is slower with one."""
@@ -122,9 +123,22 @@ def trees_of(rows: Sequence[list[int]], hidden_size: int, branches: Sequence[int
     """
     if hidden_size < SMALL:
         return []
-    trees = merged(rows, WIDTH * hidden_size, branches)
+    trees = merged(rows, tree_width(_common(min(rows), max(rows)), hidden_size), branches)
     width = max(len(tree.tokens) for tree in trees)
     return trees if len(trees) * width <= WORTHWHILE * len(rows) * max(map(len, rows)) else []
+
+
+def tree_width(shared: int, hidden_size: int) -> int:
+    """The largest number of tokens of a tree of rows that all begin with the same `shared` tokens.
+
+    A block of a model takes n (24 d^2 + 4 n d) operations for n tokens with d components. In trees of n tokens, s of
+    them shared, a row's part of that is in proportion to n (6 d + n) / (n - s): least at n = s + sqrt(s^2 + 6 d s).
+    That decides where rows share more than half of a usual tree, as with a game's rules in the system message.
+    """
+    usual = WIDTH * hidden_size
+    if 2 * shared <= usual:
+        return usual
+    return max(usual, shared + isqrt(shared**2 + 6 * hidden_size * shared))
 
 
 def as_tensors(trees: Sequence[Tree]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

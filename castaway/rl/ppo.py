@@ -19,6 +19,8 @@ from typing import Any, TypeVar
 import torch
 
 from castaway.config.sections import PpoParams
+from castaway.models.memory import return_large_blocks
+from castaway.models.rows import SMALL
 from castaway.models.scorer import Scorer
 from castaway.models.tokens import ChatTokenizer
 from castaway.rl.actor_critic import ActorCritic
@@ -107,6 +109,8 @@ class PpoTrainer:
             rules = _sampling_rules(tokenizer, params)
             self._rival = FrozenPool(actor, tokenizer, params.self_play, rules, self.generators[0], seed)
         self._update = PolicyUpdate(actor, params, self.generators[1], self.ranks)
+        if actor.hidden_size >= SMALL:
+            return_large_blocks()
         tables = len(self.ranks.share(range(params.episodes_per_step)))
         self._continuing = ContinuingRollout(make, self._draw_mine, self._sampler, teacher, tables, self._rival)
 

@@ -7,13 +7,35 @@ of them make the update that one would make of the same turns. Alone, nothing is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import torch
 from torch import distributed
 
 Item = TypeVar("Item")
+
+
+@contextmanager
+def process_group() -> Iterator[None]:
+    """Context in which this process is in a process group with the others that torchrun started, if it started any.
+
+    Torchrun says in environment variables who they are. A process that loses another one fails at the next collective.
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield
+        return
+    on_gpu = torch.cuda.is_available()
+    if on_gpu:
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    # Gradients of a GPU go by NCCL; counts and texts go by Gloo, on whatever machine.
+    distributed.init_process_group("cpu:gloo,cuda:nccl" if on_gpu else "gloo")
+    try:
+        yield
+    finally:
+        distributed.destroy_process_group()
 
 
 class Ranks:

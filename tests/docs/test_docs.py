@@ -57,6 +57,9 @@ PARSED = {
     "castaway play --model data/marooned/merge": "asks a person, needs a build",
     "castaway play --sailor Bob": "asks a person; tests/castaway/tools/marooned/test_terminal.py",
     "castaway profile qwen2.5-3b": "plays; tests/castaway/cli/test_main.py",
+    "castaway diff": "depends on the tree; tests/castaway/tools/test_differences.py",
+    "castaway diff HEAD~5:strictbot strictbot": "needs history; tests/castaway/tools/test_differences.py",
+    "castaway diff strictbot strictbot-small --json": "needs both runs; tests/castaway/tools/test_differences.py",
     "castaway profile qwen2.5-3b --write": "changes the repository; tests/castaway/cli/test_main.py",
     "castaway replay EPISODE.jsonl": "needs a build; tests/castaway/cli/test_main.py",
     "castaway replay data/marooned/evaluate/final/EPISODE.jsonl": "needs a build; tests/castaway/cli/test_main.py",
@@ -117,6 +120,7 @@ PARSED = {
     "python -m flows pipeline --teacher FOLDER_OR_NAME": "a server; tests/flows/test_teacher.py",
     "python -m flows pipeline ppo@marooned": "forty minutes; tests/flows/test_pipeline.py",
     "python -m flows profile smollm2": "hours; tests/flows/test_profile.py",
+    "python -m flows ppo@marooned": "minutes; tests/test_together.py",
     "python -m flows sft@marooned": "minutes; tests/flows/test_stage.py",
 }
 """Only parsed: the command knows these words and options. The reason may name the test that runs it."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from flows import alive
+from flows.store import EXPERIMENT
 from tests.flows.conftest import Repository
 
 DEADLINE = 240.0
@@ -27,6 +28,13 @@ def until(condition: Callable[[], object], what: str = "it") -> None:
     while not condition():
         assert time.monotonic() < end, f"{what} did not happen within {DEADLINE:g} seconds"
         time.sleep(0.05)
+
+
+def runs_of(client: Any, name: str) -> list[Any]:
+    """The MLflow runs of that name, the first first."""
+    experiment = client.get_experiment_by_name(EXPERIMENT).experiment_id
+    named = f"attributes.run_name = '{name}'"
+    return list(client.search_runs([experiment], named, order_by=["attributes.start_time ASC"]))
 
 
 HELD = """

@@ -14,6 +14,7 @@ from castaway.errors import CastawayError
 from castaway.tasks.registry import read_params
 from flows import closure
 from flows.imports import follow
+from flows.reads import parameters
 
 ROOT = Path(__file__).parents[2]
 PARAMS = read_params(ROOT / "params.yaml")
@@ -196,7 +197,7 @@ def test_the_code_of_a_task_from_outside_is_followed_into_this_repository(
 def reads(folder: Path, stage: str, body: str) -> list[str]:
     path = folder / f"{stage}.py"
     path.write_text(f"def run(context):\n    {body}\n", encoding="utf-8")
-    return closure.parameters(path, stage)
+    return parameters(path, stage)
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,10 @@ from ruamel.yaml import YAML
 
 from castaway.config.params import STAGE_SECTIONS
 from castaway.tasks.registry import read_params
+from castaway.tools.dotted import flatten
 from castaway.tools.hardware import KINDS
 from flows import closure
-from flows.declared import Declared, flatten
+from flows.declared import Declared
 from flows.imports import ROOTS, sources
 from flows.plugins import task_code, tasks_in_use
 from tests.miniature import looked_at

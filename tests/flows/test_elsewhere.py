@@ -16,7 +16,7 @@ import yaml
 from castaway.errors import CastawayError
 from flows.order import Order, carry_out, order_for
 from tests.flows.conftest import ROOT, Repository
-from tests.flows.running import HELD, PrefectServer, until
+from tests.flows.running import PrefectServer, until
 
 pytestmark = pytest.mark.slow
 
@@ -84,8 +84,9 @@ def clone_of(ship: Repository, name: str) -> Repository:
 class Worker:
     """A worker of the pool `cpu`, with a clone of its own."""
 
-    def __init__(self, ship: Repository, server: PrefectServer, name: str) -> None:
+    def __init__(self, ship: Repository, server: PrefectServer, name: str, host: str = "") -> None:
         self.clone = clone_of(ship, name)
+        self.clone.write("host.yaml", host)
         self.process = subprocess.Popen(
             [sys.executable, "-m", "prefect", "worker", "start", "--pool", "cpu", "--type", "process", "--name", name],
             cwd=self.clone.root,
@@ -172,11 +173,27 @@ def test_a_stage_is_built_by_a_worker_and_the_driver_goes_on(ship: Repository, s
     ]
 
 
-def test_a_worker_that_is_lost_is_replaced(ship: Repository, server: PrefectServer) -> None:
-    ship.write("stages/base.py", HELD)
+LONG = """
+import pathlib, time
+def run(context):
+    place = context.scratch / "step"
+    begin = int(place.read_text()) if place.exists() else 0
+    place.write_text(str(begin + 1))
+    pathlib.Path("begun").write_text(str(begin))
+    while begin == 0:
+        time.sleep(0.05)
+    (context.output / "weights.txt").write_text(f"went on from step {begin}")
+    return {"score": 1}
+"""
+"""A stage that writes a checkpoint and does not end, unless it goes on from one."""
+
+
+def test_a_worker_that_is_lost_is_replaced_and_its_checkpoint_used(ship: Repository, server: PrefectServer) -> None:
+    ship.write("stages/base.py", LONG)
     ship.commit()
     deploy(ship, server)
-    first = Worker(ship, server, "first")
+    shared = f"checkpoints: {ship.root.parent / 'checkpoints'}\n"
+    first = Worker(ship, server, "first", shared)
     driver = subprocess.Popen(
         [sys.executable, "-u", "-m", "flows", "pipeline", "base"],
         cwd=ship.root,
@@ -185,15 +202,14 @@ def test_a_worker_that_is_lost_is_replaced(ship: Repository, server: PrefectServ
         stderr=subprocess.STDOUT,
         text=True,
     )
-    until(lambda: (first.clone.root / "held" / "base").exists(), "the start of the stage")
+    until(lambda: (first.clone.root / "begun").exists(), "the start of the stage")
     first.kill()
-    second = Worker(ship, server, "second")
+    second = Worker(ship, server, "second", shared)
     try:
-        second.clone.write("go", "")
         told, _ = driver.communicate(timeout=600)
         assert driver.returncode == 0, told + (ship.root.parent / "second.log").read_text()
         assert "base  its worker was lost; sent again" in told
-        assert (ship.root / "data/base/weights.txt").read_text() == "base 1"
+        assert (ship.root / "data/base/weights.txt").read_text() == "went on from step 1"
     finally:
         driver.kill()
         second.kill()

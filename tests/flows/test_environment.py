@@ -18,11 +18,6 @@ ROOT = Path(__file__).parents[2]
 SHIPPED = read_params(ROOT / "params.yaml")
 
 
-def running(threads: int, processes: int = 1) -> Params:
-    ppo = SHIPPED.ppo.model_copy(update={"processes": processes})
-    return SHIPPED.model_copy(update={"threads": threads, "ppo": ppo})
-
-
 @pytest.mark.parametrize(
     ("idle", "threads", "processes", "expected"),
     [
@@ -39,7 +34,7 @@ def test_threads_wait_awake_where_each_has_a_core(
     monkeypatch: pytest.MonkeyPatch, idle: float, threads: int, processes: int, expected: dict[str, str]
 ) -> None:
     monkeypatch.setattr(environment, "idle_cores", lambda: idle)
-    assert waiting(running(threads, processes)) == expected
+    assert waiting(threads, processes) == expected
 
 
 def test_idle_cores_are_counted_in_cores(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,7 +51,7 @@ def test_a_machine_that_computes_has_no_idle_core() -> None:
         # Until they have started, the cores may be idle.
         while idle_cores() > 0.5:
             pass
-        assert waiting(running(threads=2)) == ASLEEP
+        assert waiting(2, 1) == ASLEEP
     finally:
         for one in burning:
             one.kill()

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -21,11 +21,12 @@ from flows.__main__ import main as flows
 from flows.__main__ import parser
 from flows.display import last_text, log_path, new_log
 from flows.environment import silence
-from flows.report import Outcome, Step
+from flows.report import DRIVER, Outcome, Step
 from flows.reproduce import rescue, run_step
 from flows.stage import RECEIPT
 from flows.walk import walk
 from tests.flows.conftest import BASE_ALONE, BODY, WAIT, WAITING, Repository, processes_are_gone
+from tests.flows.running import runs_of
 
 PIPELINE = """\
 stages:
@@ -121,8 +122,7 @@ def test_the_command_shows_a_table_and_leaves_a_parent_run(ship: Repository) -> 
     assert [[cell.strip() for cell in row] for row in rows] == [["sail", "Cached"], ["mast", "Ran"], ["flag", "Ran"]]
 
     client = MlflowClient(f"sqlite:///{ship.root}/mlflow.db")
-    experiment = client.get_experiment_by_name("pipeline")
-    last, first = client.search_runs([experiment.experiment_id], order_by=["attributes.start_time DESC"])
+    first, last = runs_of(client, DRIVER)
     assert (first.info.status, last.info.status) == ("FAILED", "FINISHED")
     table = json.loads(Path(client.download_artifacts(last.info.run_id, "stages.json")).read_text())
     assert dict(zip(table["columns"], table["data"][1], strict=True))["state"] == "Ran"
@@ -141,12 +141,12 @@ def test_a_stage_that_takes_too_long_is_stopped_with_all_its_children(ship: Repo
     assert build(ship, "sail") == {"sail": "Ran"}
 
 
-DRIVER = "from flows.__main__ import main; sys.exit(main(['pipeline']))"
+COMMAND = "from flows.__main__ import main; sys.exit(main(['pipeline']))"
 FOR_TWO_STAGES = f"""\
 import os, signal, sys
 os.sched_getaffinity = lambda _: set(range(4))
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
-{DRIVER}"""
+{COMMAND}"""
 """The driver, on a host with cores for two stages of two threads, and not under `nohup`, whatever runs the tests."""
 
 
@@ -169,7 +169,7 @@ def test_stopping_the_driver_stops_the_stages(ship: Repository, number: signal.S
     assert len((ship.root / "processes").read_text().split()) == 4
     assert processes_are_gone(ship)
     client = MlflowClient(f"sqlite:///{ship.root}/mlflow.db")
-    (run,) = client.search_runs([client.get_experiment_by_name("pipeline").experiment_id])
+    (run,) = runs_of(client, DRIVER)
     assert run.info.status == "KILLED"
 
 
@@ -205,7 +205,7 @@ def test_independent_stages_run_side_by_side(ship: Repository) -> None:
     ship.write("meet.py", MEET)
     steps = pipeline.plan(ship.root, [])
 
-    def run(step: Step, place: int) -> Outcome:
+    def run(step: Step, places: Sequence[int]) -> Outcome:
         return run_step(ship.root, step, {}, log=new_log(ship.root, step.address))
 
     outcomes = walk(steps, run, 2)
@@ -247,11 +247,12 @@ def test_a_finished_stage_that_dvc_lost_is_saved(ship: Repository, tmp_path: Pat
 
 def test_a_stage_sees_only_its_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HIP_VISIBLE_DEVICES", raising=False)
-    assert slots.visible_variables("mi300x", 1) == {"HIP_VISIBLE_DEVICES": "1"}
+    assert slots.visible_variables("mi300x", [1]) == {"HIP_VISIBLE_DEVICES": "1"}
     monkeypatch.setenv("HIP_VISIBLE_DEVICES", "4, 6")
-    assert slots.visible_variables("mi300x", 1) == {"HIP_VISIBLE_DEVICES": "6"}
+    assert slots.visible_variables("mi300x", [1]) == {"HIP_VISIBLE_DEVICES": "6"}
+    assert slots.visible_variables("mi300x", [0, 1]) == {"HIP_VISIBLE_DEVICES": "4,6"}
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    assert slots.visible_variables("cuda", 0) == {"CUDA_VISIBLE_DEVICES": "0"}
+    assert slots.visible_variables("cuda", [0]) == {"CUDA_VISIBLE_DEVICES": "0"}
 
 
 def test_a_slot_is_named_after_the_host_and_the_gpu_itself(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -75,8 +75,8 @@ def build(ship: Repository) -> dict[str, Outcome]:
     """What `python -m flows pipeline` does, on a host that has the GPU."""
     steps = pipeline.plan(ship.root, [])
 
-    def run(step: Step, place: int) -> Outcome:
-        with slots.occupy(step.device, 0, step.address):
+    def run(step: Step, places: Sequence[int]) -> Outcome:
+        with slots.occupy(step.device, [0], step.address):
             return run_step(ship.root, step, {})
 
     with FlowRun("pipeline", "everything", steps=steps) as flow:
@@ -199,7 +199,7 @@ def test_a_lease_that_cannot_be_renewed_stops_no_stage(
         return int(limit["active_slots"])
 
     def stage() -> str:
-        with slots.occupy("cuda", 7, "ppo@marooned"):
+        with slots.occupy("cuda", [7], "ppo@marooned"):
             entered.set()
             assert active() == 1
             server.kill()
@@ -220,8 +220,8 @@ def test_without_a_server_a_stage_on_a_gpu_runs_without_a_slot(
 ) -> None:
     monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
     monkeypatch.setattr(slots, "HICCUP", 0.5)
-    with slots.occupy("cuda", 0, "ppo@marooned"):
+    with slots.occupy("cuda", [0], "ppo@marooned"):
         assert capfd.readouterr().err.count(WARNING) == 1
     monkeypatch.delenv("PREFECT_API_URL")
-    with slots.occupy("cuda", 0, "ppo@marooned"):
+    with slots.occupy("cuda", [0], "ppo@marooned"):
         assert capfd.readouterr().err == ""

@@ -14,6 +14,7 @@ from mlflow import MlflowClient
 
 from castaway.tasks.registry import read_params
 from tests.flows.conftest import BODY, ROOT, Repository
+from tests.flows.running import runs_of
 
 PIPELINE = """\
 stages:
@@ -66,7 +67,7 @@ def test_a_stage_runs_under_dvc_and_comes_back_from_the_cache(project: Repositor
 
     run = MlflowClient(f"sqlite:///{root}/mlflow.db").get_run(json.loads(record)["run_id"])
     assert run.info.status == "FINISHED"
-    assert run.info.artifact_uri.startswith((root / "mlruns/base").as_uri())
+    assert run.info.artifact_uri.startswith((root / "mlruns/castaway").as_uri())
     locked = (root / "dvc.lock").read_text()
     assert run.data.tags["dvc.out.data/base"] in locked
 
@@ -170,9 +171,7 @@ def run(context):
     rows = [json.loads(line) for line in (project.root / "data/plots/base.jsonl").read_text().splitlines()]
     assert [(row["step"], row["begin"]) for row in rows] == [(0, 0), (1, 0), (2, 2), (3, 2)]
     client = MlflowClient(f"sqlite:///{project.root}/mlflow.db")
-    (experiment,) = [one for one in client.search_experiments() if one.name == "base"]
-    states = sorted(run.info.status for run in client.search_runs([experiment.experiment_id]))
-    assert states == ["FINISHED", "KILLED"]
+    assert [run.info.status for run in runs_of(client, "base")] == ["KILLED", "FINISHED"]
 
 
 def test_stages_see_a_fixed_hash_seed_and_the_threads_of_the_parameters(project: Repository) -> None:
@@ -196,7 +195,7 @@ def test_an_experiment_in_a_copy_reports_to_the_original(project: Repository) ->
     done = project.run("dvc", "exp", "run", "--temp", "--name", "bold-crew", "--set-param", "seed=5", "base")
     assert done.returncode == 0, done.stderr
     client = MlflowClient(f"sqlite:///{project.root}/mlflow.db")
-    (run,) = client.search_runs([client.get_experiment_by_name("base").experiment_id])
+    (run,) = runs_of(client, "base")
     assert (run.data.params["seed"], run.data.tags["dvc.exp"]) == ("5", "bold-crew")
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
+from flows.report import DRIVER
 from tests.flows.conftest import Repository
-from tests.flows.running import HELD, PrefectServer, body_of, has_ended, times_begun, until
+from tests.flows.running import HELD, PrefectServer, body_of, has_ended, runs_of, times_begun, until
 
 PIPELINE = """\
 stages:
@@ -53,12 +54,10 @@ def start(ship: Repository, *arguments: str, **variables: str) -> subprocess.Pop
     return subprocess.Popen([sys.executable, "-m", *arguments], cwd=ship.root, env=ship.environment(**variables))
 
 
-def states(ship: Repository, experiment: str) -> list[str]:
-    """The states of the runs of an experiment, the first first."""
+def states(ship: Repository, name: str) -> list[str]:
+    """The states of the runs of that name, the first first."""
     client = MlflowClient(f"sqlite:///{ship.root}/mlflow.db")
-    found = client.get_experiment_by_name(experiment)
-    runs = client.search_runs([found.experiment_id], order_by=["attributes.start_time ASC"])
-    return [run.info.status for run in runs]
+    return [run.info.status for run in runs_of(client, name)]
 
 
 def assert_goes_on(ship: Repository, *arguments: str, **variables: str) -> None:
@@ -94,7 +93,7 @@ def test_a_stage_ends_with_the_driver(
     assert driver.wait() == (130 if number == signal.SIGTERM else -number)
     assert has_ended(stage)
     assert_goes_on(ship, "flows", "pipeline", **variables)
-    assert states(ship, "pipeline") == ["KILLED", "FINISHED"]
+    assert states(ship, DRIVER) == ["KILLED", "FINISHED"]
     if shown:
         runs = server.ask("flow_runs/filter", flows={"name": {"any_": ["pipeline"]}}, sort="START_TIME_ASC")
         ended = [run["state"]["name"] for run in runs][-2:]
@@ -117,7 +116,7 @@ def test_ctrl_c_ends_a_stage_that_waits_for_its_gpu(
     from flows import slots
 
     ship.write("dvc.yaml", "stages:\n  one:\n    cmd: echo x > begun\n    outs: [data/one]\n    meta: {device: cuda}\n")
-    with slots.occupy("cuda", 0, "another"):
+    with slots.occupy("cuda", [0], "another"):
         driver = subprocess.Popen(
             [sys.executable, "-u", "-c", GPU], cwd=ship.root, env=ship.environment(), stdout=subprocess.PIPE, text=True
         )
@@ -140,4 +139,9 @@ def test_a_pipeline_is_cancelled_in_prefects_page(ship: Repository, server: Pref
     server.ask(f"flow_runs/{run['id']}/set_state", state=state, force=True)
     assert driver.wait() == 130
     assert has_ended(stage)
-    until(lambda: server.states()[run["name"]] == "Cancelled")
+
+    def state_now() -> str:
+        (now,) = server.ask("flow_runs/filter", flow_runs={"id": {"any_": [run["id"]]}})
+        return str(now["state"]["name"])
+
+    until(lambda: state_now() == "Cancelled")

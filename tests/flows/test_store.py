@@ -12,8 +12,10 @@ from mlflow import MlflowClient
 from flows import tracking
 from flows.declared import Declared
 from flows.records import write_json
-from flows.report import Outcome, Parent, Step
+from flows.report import DRIVER, Outcome, Parent, Step
+from flows.store import EXPERIMENT
 from tests.flows.conftest import PARAMS, REVISION
+from tests.flows.running import runs_of
 
 
 @pytest.fixture
@@ -158,7 +160,7 @@ def test_a_repository_that_was_moved_has_its_artifacts_with_it(
         path.rename(tmp_path / "after" / path.name)
     client, late = logged_in(tmp_path / "after")
     for run_id, text in ((early, "of before"), (late, "of after")):
-        assert client.get_run(run_id).info.artifact_uri.startswith((tmp_path / "after/mlruns/base").as_uri())
+        assert client.get_run(run_id).info.artifact_uri.startswith((tmp_path / "after/mlruns" / EXPERIMENT).as_uri())
         place = client.get_run(run_id).info.artifact_uri.removeprefix("file://")
         assert Path(place, "note.txt").read_text() == text
     assert not list((tmp_path / "before").iterdir())
@@ -185,6 +187,6 @@ def test_the_drivers_run_is_begun_again_in_a_new_store(made: Callable[[str], Dec
         Path(store.removeprefix("sqlite:///")).unlink()
         parent.finish([outcome])
     client = MlflowClient(f"{store}?timeout=20")
-    (found,) = client.search_runs([client.get_experiment_by_name("pipeline").experiment_id])
+    (found,) = runs_of(client, DRIVER)
     assert found.info.status == "FINISHED"
     assert [one.path for one in client.list_artifacts(found.info.run_id)] == ["stages.json"]

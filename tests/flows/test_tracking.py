@@ -12,6 +12,7 @@ from mlflow import MlflowClient
 from flows import declared, lineage, tracking
 from flows.records import Curves, read_json, record_of, write_json
 from flows.stage import execute
+from flows.store import EXPERIMENT
 from tests.castaway.tools.marooned.replay.episodes import played
 from tests.flows.conftest import PARAMS, REVISION
 
@@ -23,8 +24,8 @@ def of_task(name: str) -> dict[str, Any]:
 
 def runs(store: str, stage: declared.Declared) -> list[Any]:
     client = MlflowClient(store)
-    experiments = [one.experiment_id for one in client.search_experiments()]
-    return list(client.search_runs(experiments, f"tags.`dvc.stage_key` = '{stage.inputs.stage_key}'"))
+    experiment = client.get_experiment_by_name(EXPERIMENT).experiment_id
+    return list(client.search_runs([experiment], f"tags.`dvc.stage_key` = '{stage.inputs.stage_key}'"))
 
 
 def test_a_run_holds_all_that_is_to_be_known(made: Callable[[str], declared.Declared], store: str) -> None:
@@ -37,7 +38,7 @@ def test_a_run_holds_all_that_is_to_be_known(made: Callable[[str], declared.Decl
     client = MlflowClient(store)
     found = client.get_run(str(run.run_id))
     assert found.info.status == "FINISHED"
-    assert client.get_experiment(found.info.experiment_id).name == "base"
+    assert client.get_experiment(found.info.experiment_id).name == EXPERIMENT
     assert found.data.params == {"seed": "1", "base.layers": "3", "base.lora.rank": "8"}
     assert found.data.metrics == {"loss": 1 / (tracking.BUFFER + 7), "score.mean": 0.5}
     assert len(client.get_metric_history(str(run.run_id), "loss")) == tracking.BUFFER + 7

@@ -2,6 +2,7 @@
 
 import os
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,7 @@ def test_the_longest_way_to_the_end_is_begun_first() -> None:
 
     begun = []
 
-    def run(step: Step, place: int) -> Outcome:
+    def run(step: Step, places: Sequence[int]) -> Outcome:
         begun.append(step.address)
         return Outcome(step, "Ran")
 
@@ -43,7 +44,7 @@ def test_a_step_waits_until_there_is_memory_for_it() -> None:
     running: set[str] = set()
     meeting = threading.Barrier(2, timeout=60)
 
-    def run(step: Step, place: int) -> Outcome:
+    def run(step: Step, places: Sequence[int]) -> Outcome:
         running.add(step.address)
         if step.address in ("small", "unknown"):
             meeting.wait()
@@ -70,7 +71,7 @@ def test_the_recorded_seconds_are_those_of_the_last_run(tmp_path: Path) -> None:
 
 
 def test_whatever_a_step_raises_is_its_failure() -> None:
-    def run(step: Step, place: int) -> Outcome:
+    def run(step: Step, places: Sequence[int]) -> Outcome:
         if step.address == "leak":
             raise OSError("no space left on device")
         if step.address == "exit":
@@ -89,7 +90,8 @@ def test_each_gpu_is_held_by_one_stage_at_a_time(monkeypatch: pytest.MonkeyPatch
     held: list[int] = []
     seen: list[int] = []
 
-    def run(step: Step, place: int) -> Outcome:
+    def run(step: Step, places: Sequence[int]) -> Outcome:
+        (place,) = places
         assert place not in held
         held.append(place)
         seen.append(place)
@@ -105,6 +107,36 @@ def test_each_gpu_is_held_by_one_stage_at_a_time(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(hardware, "visible_devices", lambda: [hardware.CPU] * 3)
     assert gpus(steps_of({"a": ""}, "cuda")) == 3
     assert gpus(steps_of({"a": ""})) == 0
+
+
+def test_processes_that_train_together_have_a_place_each() -> None:
+    held: set[int] = set()
+    seen: dict[str, list[int]] = {}
+    counting, patience = threading.Lock(), threading.Event()
+
+    def run(step: Step, places: Sequence[int]) -> Outcome:
+        with counting:
+            assert held.isdisjoint(places)
+            held.update(places)
+            seen[step.address] = list(places)
+        patience.wait(0.02)  # so that a neighbour that may start has started
+        with counting:
+            held.difference_update(places)
+        return Outcome(step, "Ran")
+
+    steps = [
+        Step(name, (), "cuda", 1.0, (), processes=processes)
+        for name, processes in (("one", 1), ("two", 2), ("three", 3), ("many", 9), ("another", 1))
+    ]
+    outcomes = walk(steps, run, 1, 3)
+    assert [(outcome.state, outcome.message) for outcome in outcomes] == [("Ran", "")] * 5
+    assert {name: len(places) for name, places in seen.items()} == {
+        "one": 1,
+        "two": 2,
+        "three": 3,
+        "many": 3,
+        "another": 1,
+    }
 
 
 def test_the_last_of_a_log_is_what_a_terminal_would_show(tmp_path: Path) -> None:
@@ -142,7 +174,7 @@ def test_a_stage_on_a_gpu_does_not_unbind_those_on_the_cpu() -> None:
     now, most = {"cpu": 0, "cuda": 0}, {"cpu": 0, "cuda": 0}
     counting, patience = threading.Lock(), threading.Event()
 
-    def run(step: Step, place: int) -> Outcome:
+    def run(step: Step, places: Sequence[int]) -> Outcome:
         with counting:
             now[step.device] += 1
             most[step.device] = max(most[step.device], now[step.device])

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from castaway.envs.marooned.conduct import build_problem
+from castaway.envs.marooned.checks import build_problem
 from castaway.envs.marooned.observation import Mate, Observation
 from castaway.envs.marooned.state import Place, SeenPile
 

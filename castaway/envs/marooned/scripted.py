@@ -11,8 +11,9 @@ from random import Random
 from typing import Protocol
 
 from castaway.envs.marooned.actions import WAIT, Action, parse_action
+from castaway.envs.marooned.checks import build_problem
 from castaway.envs.marooned.compact import bringable, heading, nearest_pile, next_pile, remaining_need, steps
-from castaway.envs.marooned.conduct import build_problem, legal_actions, refuse
+from castaway.envs.marooned.conduct import legal_actions, refuse
 from castaway.envs.marooned.observation import Observation
 from castaway.envs.marooned.state import Place, SeenPile, distance
 

@@ -25,6 +25,7 @@ from castaway.tools.doctor.packages import python_and_packages
 from castaway.tools.doctor.ports import ports
 from castaway.tools.doctor.repository import repository
 from castaway.tools.doctor.servers import prefect, sampler, teacher
+from castaway.tools.host_file import TOGETHER, load_host
 from castaway.tools.profiles.files import PARAMS
 
 LIMIT_SECONDS = 75.0
@@ -102,7 +103,7 @@ def _of_params(root: Path, params: Params) -> dict[str, Question]:
     return {
         PARAMS: lambda: [ok(PARAMS, runs)],
         "device": lambda: device(params.device),
-        "cores": lambda: cores(params),
+        "cores": lambda: cores(params, together(root, params)),
         "memory": lambda: estimated(root),
         "disk": lambda: disk(root, params),
         "ports": lambda: ports(params.teacher),
@@ -110,6 +111,12 @@ def _of_params(root: Path, params: Params) -> dict[str, Question]:
         "teacher": lambda: teacher(params.teacher),
         "sampler": lambda: sampler(root, params),
     }
+
+
+def together(root: Path, params: Params) -> int:
+    """The largest number of processes that train a stage together on this host."""
+    host = load_host(root)
+    return max(host.processes(f"{TOGETHER}@{run}").nproc_per_node for run in params.tasks)
 
 
 def answered(asked: Mapping[str, Question], seconds: float) -> Report:

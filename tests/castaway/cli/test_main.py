@@ -19,10 +19,11 @@ ROOT = Path(__file__).parents[3]
 SUCCESS = {"sft": "40.0 % (35.0 to 45.0)", "ppo": "75.0 % (70.0 to 80.0)", "final": "80.0 % (75.0 to 85.0)"}
 
 
-def castaway(*arguments: str, at: Path = ROOT) -> subprocess.CompletedProcess[str]:
+def castaway(*arguments: str, at: Path = ROOT, typed: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "castaway.cli.main", *arguments],
         cwd=at,
+        input=typed,
         env={"PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}", "PATH": "/usr/bin:/bin"},
         capture_output=True,
         text=True,
@@ -114,6 +115,7 @@ def test_a_profile_is_shown_and_put_in_place(tmp_path: Path) -> None:
     assert castaway("profile", "demo", at=tmp_path).stdout.startswith("Changes of params.yaml (old -> new):\n\nnothing")
     assert "name the profile" in told(castaway("profile", "--write"))
     assert "the input ended at the question 'accelerator" in castaway("configure", at=tmp_path).stderr
+    assert "the input ended at the question 'tasks" in castaway("configure", at=tmp_path, typed="cpu\nsmollm2\n").stderr
 
 
 def test_results_are_printed(built: Path) -> None:

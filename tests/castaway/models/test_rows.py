@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from transformers import AutoConfig, AutoModel
 
 from castaway.models.hidden_states import hidden_states_at
-from castaway.models.rows import Rows, merged, trees_of
+from castaway.models.rows import Rows, merged, tree_width, trees_of
 
 ROW = st.lists(st.integers(3, 5), min_size=1, max_size=12)
 FAMILIES = ("llama", "qwen2", "qwen3", "gemma", "phi3", "granite")
@@ -70,6 +70,28 @@ def test_states_and_gradients_are_those_of_the_rows_one_by_one(family: str, atte
         results.append([states.detach(), *(weight.grad.clone() for weight in model.parameters())])
     for one, other in zip(*results, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+
+
+@given(st.integers(0, 9000), st.sampled_from([256, 576, 4096]))
+def test_trees_are_as_wide_as_makes_the_work_for_each_row_least(shared: int, hidden_size: int) -> None:
+    width = tree_width(shared, hidden_size)
+    assert width >= hidden_size
+    if 2 * shared <= hidden_size:
+        assert width == hidden_size
+    elif width > hidden_size:
+
+        def work(tokens: int) -> float:
+            return tokens * (6 * hidden_size + tokens) / (tokens - shared)
+
+        # The root of the square is rounded down, and near its least value the work hardly changes.
+        assert work(width) <= (1 + 1e-5) * min(work(width - 2), work(width + 2))
+
+
+def test_a_long_common_beginning_is_read_once() -> None:
+    rules = list(range(300))
+    rows = [[*rules, *[1000 + row] * 60] for row in range(6)]
+    (tree,) = trees_of(rows, 256)  # with the usual width, each row would be a tree of its own
+    assert len(tree.tokens) == 300 + 6 * 60
 
 
 def test_rows_that_share_little_and_small_models_are_padded() -> None:

@@ -1,6 +1,6 @@
-"""Trains a small student for some steps in one or two processes, and saves its weights: a program for tests.
+"""Trains a small student for some steps, alone or started by torchrun, and saves its weights: a program for tests.
 
-python -m tests.castaway.rl.training PROCESSES FILE
+python -m tests.castaway.rl.training FILE
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 import torch
 
 from castaway.rl.actor_critic import ActorCritic
-from castaway.rl.launch import together
 from castaway.rl.ppo import PpoTrainer
+from castaway.rl.ranks import process_group
 from castaway.rl.rollout import Generation
 from castaway.tasks.environment import Message, Prompt
 from castaway.teacher.rules import RulesTeacher
@@ -82,18 +82,13 @@ def train(place: Path, changes: dict[str, Any], steps: int = 3) -> None:
         torch.save({"weights": weights, "history": history, "corrections": len(trainer.corrections)}, place)
 
 
-def main(processes: int, place: Path) -> None:
+def main(place: Path) -> None:
     """Train twice: with a plain policy loss, and with all that an update can do."""
-    for name, changes in (
-        ("plain", {}),
-        (
-            "rich",
-            {"critic_warmup": 1, "kl_in": "loss", "kl_estimator": "k3", "importance_cap": 2.0, "normalise_by": "batch"},
-        ),
-    ):
-        with together(processes, train, (place.with_suffix(f".{name}"), changes)):
+    rich = {"critic_warmup": 1, "kl_in": "loss", "kl_estimator": "k3", "importance_cap": 2.0, "normalise_by": "batch"}
+    with process_group():  # one for both: a second one would find what the first left in torchrun's store
+        for name, changes in (("plain", {}), ("rich", rich)):
             train(place.with_suffix(f".{name}"), changes)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), Path(sys.argv[2]))
+    main(Path(sys.argv[1]))

@@ -1,0 +1,37 @@
+"""Large blocks that are freed go back to the kernel, gaps between what is still in use too."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from flows.environment import FROM_THE_START
+
+GAPS = """
+from castaway.models.memory import LARGE_BLOCK, return_large_blocks
+
+def resident():
+    status = open("/proc/self/status").read()
+    return int(status.partition("VmRSS:")[2].split()[0]) // 1024
+
+if {returned}:
+    return_large_blocks()
+blocks = [bytearray(b"1" * LARGE_BLOCK) for _ in range(100)]
+kept = blocks[::10]  # so that gaps are left; some 15 blocks still fit into the heap as it was
+before = resident()
+del blocks
+print(before, resident(), sum(map(len, kept)) // LARGE_BLOCK)
+"""
+
+
+@pytest.mark.parametrize(("returned", "least", "most"), [(True, 290, 370), (False, 0, 10)])
+def test_large_blocks_are_returned_if_that_is_wanted(returned: bool, least: int, most: int) -> None:
+    command = [sys.executable, "-c", GAPS.format(returned=returned)]
+    environment = {**os.environ, **FROM_THE_START}
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    before, after, kept = map(int, ran.stdout.split())
+    assert kept == 10
+    assert least <= before - after <= most
