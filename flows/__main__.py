@@ -1,10 +1,9 @@
-"""Run one stage or the whole pipeline, and show which runs made an artifact.
+"""Run one stage or the whole pipeline.
 
 python -m flows STAGE[@RUN]                  run one stage, as dvc.yaml does
 python -m flows pipeline [TARGET...]         run all stages that are out of date, independent ones in parallel
 python -m flows profile NAME [TARGET...]     build the runs of profiles/NAME.yaml in scratch/NAME, and show the results
-python -m flows lineage RUN[/STAGE]          show which MLflow runs made an artifact, back to the base model
-python -m flows lineage sync                 tag MLflow runs with the hashes of their outputs
+python -m flows lineage sync                 fill MLflow with the runs that git knows
 python -m flows closure [--write]            compare the dependencies in dvc.yaml with what the stages import and read
 """
 
@@ -38,9 +37,7 @@ def parser() -> argparse.ArgumentParser:
     usage = (__doc__ or "").partition("\n")
     top = argparse.ArgumentParser("python -m flows", description=usage[0], epilog=usage[2], formatter_class=_Plain)
     top.add_argument("command", metavar="STAGE[@RUN] | pipeline | profile | pages | lineage | closure")
-    top.add_argument(
-        "targets", nargs="*", metavar="TARGET", help="a profile, stages to build, or the artifact to trace"
-    )
+    top.add_argument("targets", nargs="*", metavar="TARGET", help="a profile, or stages to build")
     top.add_argument("--force", action="store_true", help="pipeline: run every stage, even if nothing changed")
     top.add_argument(
         "--teacher", metavar="WEIGHTS", help="pipeline: folder or Hugging Face model to serve as the teacher"
@@ -95,7 +92,7 @@ def run_pages(options: argparse.Namespace) -> int:
 
 
 def run_lineage(options: argparse.Namespace) -> int:
-    """`python -m flows lineage TASK[/STAGE]`, `python -m flows lineage sync`."""
+    """`python -m flows lineage sync`."""
     from flows.lineage import main as run
 
     return run(options.targets)

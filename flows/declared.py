@@ -7,7 +7,6 @@ computes it while it runs, and `dvc.lock` gives the same key afterwards, so the 
 from __future__ import annotations
 
 import difflib
-import hashlib
 import json
 import time
 from collections.abc import Mapping
@@ -19,6 +18,7 @@ from typing import Any
 from castaway.errors import CastawayError
 from castaway.tools.dotted import flatten
 from castaway.tools.host_file import Torchrun, load_host
+from castaway.tools.lineage.locked import stage_key
 from flows.environment import main_root
 
 DEFAULT_TIMEOUT_MINUTES = 240
@@ -169,18 +169,3 @@ def _being_written(path: Path) -> bool:
         return time.time() - path.stat().st_mtime < LOCK_WRITE_SECONDS
     except OSError:
         return False
-
-
-def stage_key(entry: Mapping[str, Any]) -> str:
-    """The stage key of an entry in `dvc.lock`: SHA-256 over its command, its inputs by content, its outputs by name."""
-    identity = {**entry, "outs": [out["path"] for out in entry.get("outs", [])]}
-    return hashlib.sha256(json.dumps(_without_sizes(identity), sort_keys=True).encode()).hexdigest()
-
-
-def _without_sizes(value: Any) -> Any:
-    """The value without sizes and file counts: the md5 already says what the content is."""
-    if isinstance(value, list):
-        return [_without_sizes(item) for item in value]
-    if isinstance(value, Mapping):
-        return {key: _without_sizes(item) for key, item in value.items() if key not in ("size", "nfiles")}
-    return value

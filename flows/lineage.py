@@ -1,182 +1,179 @@
-"""Shows which MLflow runs made an artifact in `data/`, back to the base model.
+"""Brings what `data/` and `dvc.lock` know into MLflow: `python -m flows lineage sync`.
 
-    python -m flows lineage marooned            ancestry of the run's final artifacts, which no other stage reads
-    python -m flows lineage marooned/ppo        ancestry of one artifact
-    python -m flows lineage sync                tag each MLflow run with the hashes of its outputs
-
-Only files in git are needed: `dvc.lock` says which inputs an artifact was made from, and the run records say by which
-MLflow run. `sync` adds missing tags, for example of a run that could not reach MLflow.
+Each stage whose record is of its present outputs gets a run, if MLflow has none: with parameters, metrics, curves,
+data, model and times as recorded. A run that is there gets the hashes of its outputs. So an MLflow that was deleted, or
+is empty in a new clone, can be filled again, as often as one likes. `castaway lineage` needs no MLflow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import json
+import math
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
-
 from castaway.errors import CastawayError
-from flows import environment, records
-from flows.declared import stage_key
+from castaway.tools.lineage.locked import Locked, locked_stages
+from castaway.tools.view import view_of
+from flows import environment, results
+from flows.records import record_of
+from flows.store import client, experiment_id, is_missing, metric_name
+from flows.tracking import BUFFER
 
-WIDTH = 240
-"""Characters of a line. It may be wider than the screen, but hashes are never cut and can be copied."""
-
-
-@dataclass(frozen=True)
-class Locked:
-    """A stage as `dvc.lock` records it."""
-
-    address: str
-    entry: dict[str, Any]
-    record: dict[str, Any]
-    """The record of the run that made it; empty if there is none."""
-
-    @property
-    def key(self) -> str:
-        """The stage key, which is also a tag of the MLflow run."""
-        return stage_key(self.entry)
-
-    @property
-    def outs(self) -> dict[str, str]:
-        """Path to md5 of the stage's outputs, without the run records, which differ from run to run."""
-        pairs = {out["path"]: str(out.get("md5", "")) for out in self.entry.get("outs", [])}
-        return {path: md5 for path, md5 in pairs.items() if Path(path).parent.name != "runs"}
-
-    @property
-    def artifact(self) -> str:
-        """Path of the stage's main output, the folder with its name."""
-        name, _, task = self.address.partition("@")
-        return f"data/{task}/{name}" if task else f"data/{name}"
-
-    @property
-    def dependencies(self) -> dict[str, str]:
-        """Path to md5 of the data that the stage read."""
-        pairs = {dep["path"]: str(dep.get("md5", "")) for dep in self.entry.get("deps", [])}
-        return {path: md5 for path, md5 in pairs.items() if path.startswith("data/")}
+RECORDED = "castaway.recorded_run"
+"""Tag of a run that was made anew: the id in the record, or the stage key if the stage could not reach MLflow."""
+FACTS = ("task", "task_package", "device")
+"""What a record says that becomes a tag of its own."""
 
 
 def main(targets: Sequence[str]) -> int:
-    """Print the ancestry of the target, or sync the tags.
+    """Sync MLflow.
 
     Raises:
-        CastawayError: not exactly one target is given, or it is not in `dvc.lock`.
+        CastawayError: the target is not `sync`.
     """
+    if list(targets) != ["sync"]:
+        raise CastawayError("lineage needs `sync`; `castaway lineage` shows which runs made an artifact")
     root = environment.find_root()
     stages = locked_stages(root)
-    if len(targets) != 1:
-        raise CastawayError("lineage needs one target: a run, as in `marooned`, an artifact `marooned/ppo`, or `sync`")
-    if targets[0] == "sync":
-        environment.silence(root)
-        return sync(stages)
-    from rich.console import Console
+    environment.silence(root)
+    return sync(root, stages)
 
-    for address in wanted(stages, targets[0]):
-        Console(width=WIDTH).print(tree(stages, address))
+
+def sync(root: Path, stages: Mapping[str, Locked]) -> int:
+    """Give each stage that has a record its run; print what was done."""
+    from mlflow.entities import RunTag
+
+    mlflow = client()
+    experiment = experiment_id(mlflow, root)
+    models: dict[str, str] = {}
+    tagged, made, unknown = 0, 0, []
+    for stage in in_order(stages):
+        if not stage.known:
+            unknown.append(stage.address)
+            continue
+        run_id = existing(mlflow, experiment, stage)
+        if run_id is None:
+            rebuild(mlflow, experiment, root, stage, models)
+            made += 1
+            continue
+        mlflow.log_batch(run_id, tags=[RunTag(key, value) for key, value in output_tags(stage).items()])
+        if mlflow.get_run(run_id).info.status != "FINISHED":  # MLflow was away when the stage ended
+            mlflow.set_terminated(run_id, "FINISHED")
+        tagged += 1
+    print(f"tagged {tagged} runs, made {made}" + (f"; no record for {', '.join(unknown)}" if unknown else ""))
     return 0
 
 
-def locked_stages(root: Path) -> dict[str, Locked]:
-    """Every stage of `dvc.lock`, by address.
-
-    Raises:
-        CastawayError: there is no `dvc.lock`, or it is not YAML.
-    """
-    try:
-        content = YAML(typ="safe", pure=True).load((root / "dvc.lock").read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise CastawayError("there is no dvc.lock, so nothing has been built yet; run `dvc repro`") from None
-    except YAMLError as error:
-        raise CastawayError(f"dvc.lock is not YAML ({error.__class__.__name__}); restore it with git") from None
-    stages = {}
-    for address, entry in (content or {}).get("stages", {}).items():
-        name, _, task = address.partition("@")
-        stages[address] = Locked(address, entry, records.read_json(records.record_path(root, task, name)))
-    return stages
+def in_order(stages: Mapping[str, Locked]) -> list[Locked]:
+    """The stages, each after those whose output it reads."""
+    makers = {path: one.address for one in stages.values() for path in one.outs}
+    needed = {
+        one.address: sorted({makers[path] for path in one.dependencies if path in makers}) for one in stages.values()
+    }
+    return [stages[address] for address in TopologicalSorter(needed).static_order()]
 
 
-def wanted(stages: dict[str, Locked], target: str) -> list[str]:
-    """The addresses for a target: one for `marooned/ppo`; for `marooned`, the stages whose output no other reads.
+def existing(mlflow: Any, experiment: str, stage: Locked) -> str | None:
+    """The run of the record, or the one that an earlier sync made of it; None if MLflow has neither."""
+    from mlflow.exceptions import MlflowException
 
-    Raises:
-        CastawayError: `dvc.lock` has no such stage or run.
-    """
-    task, _, name = target.strip("/").removeprefix("data/").partition("/")
-    address = f"{name}@{task}" if name else task
-    if address in stages:
-        return [address]
-    of_task = [stage for stage in stages.values() if stage.address.endswith(f"@{task}")]
-    read = {path for stage in of_task for path in stage.dependencies}
-    found = [stage.address for stage in of_task if stage.artifact not in read] if not name else []
-    if not found:
-        raise CastawayError(f"dvc.lock has no stage or run {target}; it has {', '.join(sorted(stages))}")
+    run_id = stage.record.get("run_id")
+    if run_id:
+        try:
+            if mlflow.get_run(run_id).info.lifecycle_stage != "active":
+                mlflow.restore_run(run_id)
+            return str(run_id)
+        except MlflowException as error:
+            if not is_missing(error):
+                raise
+    found = None
+    for run in mlflow.search_runs([experiment], f"tags.`{RECORDED}` = '{identity(stage)}'"):
+        if run.info.status == "FINISHED" and found is None:
+            found = str(run.info.run_id)
+        else:  # that sync was stopped in the middle
+            mlflow.delete_run(run.info.run_id)
     return found
 
 
-def tree(stages: dict[str, Locked], address: str) -> Any:
-    """The ancestry of a stage as a `rich` tree. A stage that occurs again is named without its ancestors."""
-    from rich.tree import Tree
+def rebuild(mlflow: Any, experiment: str, root: Path, stage: Locked, models: dict[str, str]) -> None:
+    """Make the run of a stage from its record, `dvc.lock` and its small files.
 
-    makers = {path: stage for stage in stages.values() for path in stage.outs}
-    shown: set[str] = set()
+    Args:
+        mlflow: the client.
+        experiment: id of the experiment.
+        root: the repository.
+        stage: the stage.
+        models: id of a model in its record to that of the model made here; the stage's is added.
+    """
+    from mlflow.entities import LoggedModelInput, Param
 
-    def grow(stage: Locked, branch: Any) -> Any:
-        again = stage.address in shown
-        shown.add(stage.address)
-        twig = Tree(label(stage, again)) if branch is None else branch.add(label(stage, again))
-        if not again:
-            for path, md5 in stage.dependencies.items():
-                maker = makers.get(path)
-                if maker is None:  # no stage makes it
-                    continue
-                if maker.outs[path] != md5:
-                    # The maker was built again since, alone; its ancestors need not be those of what was read.
-                    twig.add(f"[bold]{path}[/bold]  md5 {md5}  made before the one that is there now; run unknown")
-                else:
-                    grow(maker, twig)
-        return twig
-
-    return grow(stages[address], None)
-
-
-def label(stage: Locked, again: bool) -> str:
-    """One line about a stage: its artifact and hash, the MLflow run, the commit of the code, and the time."""
-    if again:
-        return f"[dim]{stage.artifact} (see above)[/dim]"
     record = stage.record
-    md5 = stage.outs.get(stage.artifact, "")
-    made = "run unknown"
-    if record:
-        revision, _, dirty = str(record.get("revision", "")).partition("+")
-        commit = f"{revision[:10]}{'+dirty' if dirty else ''}"
-        made = f"run {record.get('run_id') or 'none'}  commit {commit}  {record.get('began', '')}"
-        if record.get("stage_key") != stage.key:
-            made += "  [yellow](the record is for other inputs)[/yellow]"
-    return f"[bold]{stage.artifact}[/bold]  md5 {md5}  {made}"
+    began = int(1000 * datetime.fromisoformat(record["began"]).timestamp())
+    run = mlflow.create_run(experiment, start_time=began, run_name=stage.address, tags=tags_of(stage))
+    run_id = run.info.run_id
+    mlflow.log_batch(run_id, params=[Param(key, str(value)) for key, value in stage.params.items()])
+    of_inputs = [record_of(root, path).get("model_id") for path in stage.dependencies]
+    read = [LoggedModelInput(models[known]) for known in of_inputs if known in models]
+    data = results.dataset_inputs(stage.name, stage.dependencies)
+    if data or read:
+        mlflow.log_inputs(run_id, datasets=data, models=read)
+    points = points_of(root, stage, began)
+    for first in range(0, len(points), BUFFER):
+        mlflow.log_batch(run_id, metrics=points[first : first + BUFFER])
+    if record.get("model_id"):
+        params, tags = stage.params, output_tags(stage)
+        models[record["model_id"]] = results.log_model(mlflow, run_id, stage.address, record["stage_key"], params, tags)
+    pages_of(mlflow, run_id, root, stage)
+    mlflow.set_terminated(run_id, "FINISHED", end_time=began + int(1000 * float(record.get("seconds", 0))))
 
 
-def sync(stages: dict[str, Locked]) -> int:
-    """Tag each MLflow run with `dvc.out.PATH = md5`, so that it can be found by its outputs."""
-    from mlflow.entities import RunTag
-    from mlflow.exceptions import MlflowException
+def points_of(root: Path, stage: Locked, time: int) -> list[Any]:
+    """The curves and metrics of a stage, as far as its files are still those that it wrote; all at the same time."""
+    from mlflow.entities import Metric
 
-    from flows.store import client
+    points = []
+    text = stage.written(root, str(Path(stage.artifact).parent / "plots" / f"{stage.name}.json"))
+    for row in json.loads(text) if text else []:
+        step = int(row.pop("step"))
+        points += [Metric(metric_name(name), float(value), time, step) for name, value in row.items()]
+    for name, value in results.numbers(stage.metrics(root)).items():
+        points.append(Metric(metric_name(name), value, time, 0))
+    return [point for point in points if math.isfinite(point.value)]
 
-    mlflow, tagged, unknown = client(), 0, []
-    for stage in stages.values():
-        run_id = stage.record.get("run_id")
-        if not run_id or stage.record.get("stage_key") != stage.key:
-            unknown.append(stage.address)
-            continue
-        try:
-            mlflow.log_batch(run_id, tags=[RunTag(f"dvc.out.{path}", md5) for path, md5 in stage.outs.items()])
-            if mlflow.get_run(run_id).info.status != "FINISHED":  # MLflow was away when the stage ended
-                mlflow.set_terminated(run_id, "FINISHED")
-            tagged += 1
-        except MlflowException:  # the run was made on another machine, whose MLflow store this is not
-            unknown.append(stage.address)
-    print(f"tagged {tagged} runs" + (f"; no run here for {', '.join(unknown)}" if unknown else ""))
-    return 0
+
+def pages_of(mlflow: Any, run_id: str, root: Path, stage: Locked) -> None:
+    """Log the charts of an evaluation, and the pages of its episodes if they are there."""
+    text = stage.written(root, str(Path(stage.artifact).parent / "metrics" / f"{stage.name}.json"))
+    task = stage.params.get(f"tasks.{stage.run}.task")
+    if stage.name == "evaluate" and text and task:
+        results.log_pages(mlflow, run_id, view_of(str(task)), root / stage.artifact, json.loads(text))
+
+
+def identity(stage: Locked) -> str:
+    """What tells the run of a record from all others."""
+    return str(stage.record.get("run_id") or stage.record["stage_key"])
+
+
+def output_tags(stage: Locked) -> dict[str, str]:
+    """The hashes of a stage's outputs, by which its run can be found."""
+    return {f"dvc.out.{path}": md5 for path, md5 in stage.outs.items()}
+
+
+def tags_of(stage: Locked) -> dict[str, str]:
+    """The tags of a run that is made anew."""
+    revision = str(stage.record.get("revision", ""))
+    return {
+        "dvc.stage": stage.address,
+        "dvc.stage_key": stage.record["stage_key"],
+        "castaway.run": stage.run,
+        "dvc.rev": revision,
+        "mlflow.source.name": f"stages/{stage.name}.py",
+        "mlflow.source.git.commit": revision.partition("+")[0],
+        RECORDED: identity(stage),
+        **{name: str(stage.record[name]) for name in FACTS if stage.record.get(name)},
+        **output_tags(stage),
+    }

@@ -10,9 +10,9 @@ import os
 import sys
 from pathlib import Path
 
+from castaway.tools.lineage.locked import locked_stages
 from flows import declared
 from flows.lifeline import STAGE
-from flows.lineage import locked_stages
 
 
 def put_back(root: Path, address: str) -> None:

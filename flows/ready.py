@@ -11,8 +11,8 @@ from pathlib import Path
 
 from castaway.errors import CastawayError
 from castaway.tools import hardware
+from castaway.tools.lineage.locked import locked_stages
 from flows import declared
-from flows.lineage import locked_stages
 from flows.report import POOL, Step
 
 

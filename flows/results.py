@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -11,8 +12,7 @@ from typing import Any
 from castaway.datasets.episodes import read_episode
 from castaway.metrics.charts import grouped_bars
 from castaway.tools.dotted import flatten
-from castaway.tools.view import TaskView, view_of
-from flows.declared import Declared
+from castaway.tools.view import TaskView
 from flows.store import is_missing, one_line
 
 REPLAYS = 3
@@ -42,14 +42,15 @@ def knows(mlflow: Any, model_id: str) -> bool:
 
 
 def log_model(
-    mlflow: Any, run_id: str, declared: Declared, params: Mapping[str, Any], tags: Mapping[str, str]
-) -> str | None:
+    mlflow: Any, run_id: str, address: str, stage_key: str, params: Mapping[str, Any], tags: Mapping[str, str]
+) -> str:
     """Log a model that points to DVC's files, and return its id.
 
     Args:
         mlflow: the client.
         run_id: the stage's run.
-        declared: the stage.
+        address: the stage.
+        stage_key: of its inputs.
         params: its parameters with dotted keys.
         tags: the hashes of its outputs.
     """
@@ -57,24 +58,40 @@ def log_model(
 
     model = mlflow.create_logged_model(
         experiment_id=mlflow.get_run(run_id).info.experiment_id,
-        name=declared.address.replace("@", "-"),
+        name=address.replace("@", "-"),
         source_run_id=run_id,
         params={key: str(value) for key, value in params.items()},
-        tags={**tags, "dvc.stage_key": declared.inputs.stage_key, "mlflow.model.isExternal": "true"},
-        model_type=declared.name,
+        tags={**tags, "dvc.stage_key": stage_key, "mlflow.model.isExternal": "true"},
+        model_type=address.partition("@")[0],
     )
     mlflow.finalize_logged_model(model.model_id, "READY")
     mlflow.log_outputs(run_id, [LoggedModelOutput(model.model_id, step=0)])
     return str(model.model_id)
 
 
-def log_pages(
-    mlflow: Any, run_id: str, declared: Declared, params: Mapping[str, Any], metrics: Mapping[str, Any]
-) -> None:
-    """Log the task's charts of an evaluation, and pages of the first saved episodes; what fails costs only itself."""
-    view = view_of(params[f"tasks.{declared.run}.task"])
+def dataset_inputs(stage: str, data: Mapping[str, str]) -> list[Any]:
+    """The data that a stage reads, by path and md5, as the inputs of its MLflow run."""
+    from mlflow.entities import Dataset, DatasetInput, InputTag
+
+    tags = [InputTag("mlflow.data.context", stage)]
+    return [
+        DatasetInput(Dataset(path, md5, "code", json.dumps({"tags": {"dvc.path": path}})), tags)
+        for path, md5 in data.items()
+    ]
+
+
+def log_pages(mlflow: Any, run_id: str, view: TaskView, folder: Path, metrics: Mapping[str, Any]) -> None:
+    """Log the task's charts of an evaluation, and pages of the first saved episodes; what fails costs only itself.
+
+    Args:
+        mlflow: the client.
+        run_id: the stage's run.
+        view: of the task.
+        folder: the output of `evaluate`, with a folder for each policy.
+        metrics: of `evaluate`, nested.
+    """
     _attempt("draw charts", partial(_log_charts, mlflow, run_id, metrics, view))
-    found = [path for out in declared.outs for path in (declared.root / out).glob("*/*.jsonl")]
+    found = list(folder.glob("*/*.jsonl"))
     found.sort(key=lambda path: (path.parent.name != "final", path.parent.name, len(path.stem), path.stem))
     for path in found[:REPLAYS]:
         _attempt(f"show {path.parent.name}/{path.name}", partial(_log_page, mlflow, run_id, path, view))

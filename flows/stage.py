@@ -164,12 +164,14 @@ def execute(stage: declared.Declared, params: Params, device: hardware.Device, s
         # KeyboardInterrupt and SystemExit are no subclasses of Exception: the stage was stopped from outside.
         run.fail("FAILED" if isinstance(error, Exception) else "KILLED")
         raise
-    run.succeed(metrics, stage.output_hashes())
+    made = stage.output_hashes()
+    run.succeed(metrics, made)
     record = {
         "run_id": run.run_id,
         "model_id": run.model_id,
         "stage": stage.address,
         "stage_key": stage.inputs.stage_key,
+        "outputs": made,
         "revision": code,
         "began": began.isoformat(timespec="seconds"),
         "seconds": round(time.monotonic() - clock, 1),

@@ -6,7 +6,6 @@ next update and at the end. All points are kept until then, so that a store that
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from castaway.tools.dotted import flatten
+from castaway.tools.view import view_of
 from flows import alive, results
 from flows.declared import Declared
 from flows.records import read_json, record_of, record_path
@@ -140,9 +140,12 @@ class StageRun:
         # An output with weights is a model. DVC stores its files; MLflow gets an external LoggedModel without files.
         has_weights = any(file for out in declared.outs for file in (declared.root / out).glob("*.safetensors"))
         if has_weights and self.model_id is None:
-            self.model_id = results.log_model(self._mlflow, str(self.run_id), declared, self._params, tags)
+            key = declared.inputs.stage_key
+            self.model_id = results.log_model(self._mlflow, str(self.run_id), declared.address, key, self._params, tags)
         if declared.name == "evaluate":
-            results.log_pages(self._mlflow, str(self.run_id), declared, self._params, metrics)
+            view = view_of(self._params[f"tasks.{declared.run}.task"])
+            folder = declared.root / "data" / declared.run / declared.name
+            results.log_pages(self._mlflow, str(self.run_id), view, folder, metrics)
 
     def _write_trace(
         self, name: str, inputs: Mapping[str, Any], outputs: Mapping[str, Any], began: float, ended: float
@@ -237,17 +240,14 @@ class StageRun:
 
     def _describe(self) -> None:
         """Log the parameters, the data that the stage reads with DVC's hashes, and the models among it."""
-        from mlflow.entities import Dataset, DatasetInput, InputTag, LoggedModelInput, Param
+        from mlflow.entities import LoggedModelInput, Param
 
         params = [Param(key, str(value)) for key, value in self._params.items()]
         self._mlflow.log_batch(self.run_id, params=params)
-        tags = [InputTag("mlflow.data.context", self._declared.name)]
-        datasets = [
-            DatasetInput(Dataset(path, md5, "code", json.dumps({"tags": {"dvc.path": path}})), tags)
-            for path, md5 in self._declared.inputs.data.items()
-        ]
-        records = [record_of(self._declared.root, path) for path in self._declared.inputs.data]
-        models = [record["model_id"] for record in records if record.get("model_id")]
+        data = self._declared.inputs.data
+        datasets = results.dataset_inputs(self._declared.name, data)
+        found = [record_of(self._declared.root, path) for path in data]
+        models = [record["model_id"] for record in found if record.get("model_id")]
         known = [LoggedModelInput(model) for model in models if results.knows(self._mlflow, model)]
         if datasets or known:
             self._mlflow.log_inputs(self.run_id, datasets=datasets, models=known)

@@ -18,6 +18,7 @@ from typer.exceptions import TyperException
 
 from castaway.cli.diff import diff
 from castaway.cli.doctor import doctor
+from castaway.cli.lineage import lineage
 from castaway.cli.profile import configure, profile
 from castaway.cli.task import app as task
 from castaway.cli.teacher import app as teacher
@@ -60,6 +61,7 @@ app.add_typer(task, name="task")
 app.add_typer(teacher, name="teacher")
 app.command()(diff)
 app.command()(doctor)
+app.command()(lineage)
 app.command()(profile)
 app.command()(configure)
 

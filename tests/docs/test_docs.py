@@ -27,13 +27,13 @@ GENERATED = {"docs/images/dag.svg", "docs/images/learning.svg", "docs/images/rep
 """Made by `make images`; they may be missing in a clone that has built nothing."""
 
 RUN = {
+    "castaway lineage marooned",
+    "castaway lineage marooned/ppo --json",
     "castaway params",
     "castaway profile",
     "castaway results",
     "castaway task id 123456789",
     "python -m flows closure",
-    "python -m flows lineage marooned",
-    "python -m flows lineage marooned/ppo",
 }
 """Cheap: run here, and must end with exit status 0."""
 
@@ -59,6 +59,7 @@ PARSED = {
     "castaway profile qwen2.5-3b": "plays; tests/castaway/cli/test_main.py",
     "castaway diff": "depends on the tree; tests/castaway/tools/test_differences.py",
     "castaway diff HEAD~5:strictbot strictbot": "needs history; tests/castaway/tools/test_differences.py",
+    "castaway lineage strictbot --html lineage.html": "writes a file; tests/castaway/tools/lineage",
     "castaway diff strictbot strictbot-small --json": "needs both runs; tests/castaway/tools/test_differences.py",
     "castaway profile qwen2.5-3b --write": "changes the repository; tests/castaway/cli/test_main.py",
     "castaway replay EPISODE.jsonl": "needs a build; tests/castaway/cli/test_main.py",
@@ -114,7 +115,7 @@ PARSED = {
     "python -m benchmarks.seeds 2 3": "hours; tests/benchmarks/test_seeds.py",
     "python -m benchmarks.tokens FOLDER": "needs a tokenizer; tests/benchmarks/test_tokens.py",
     "python -m flows closure --write": "changes the repository; tests/flows/test_closure.py",
-    "python -m flows lineage sync": "needs MLflow's store; tests/flows/test_lineage.py",
+    "python -m flows lineage sync": "needs MLflow's store; tests/flows/test_tracking.py",
     "python -m flows pipeline": "forty minutes; tests/flows/test_pipeline.py",
     "python -m flows pipeline merge@marooned --force": "forty minutes; tests/flows/test_pipeline.py",
     "python -m flows pipeline --teacher FOLDER_OR_NAME": "a server; tests/flows/test_teacher.py",

@@ -1,12 +1,18 @@
-"""The stage key against DVC's own run-cache, and the ancestry of what was built, in a real repository."""
+"""The stage key against DVC's own run-cache, and what an MLflow that was filled again holds, in real repositories."""
 
+import subprocess
 from collections.abc import Callable
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from mlflow import MlflowClient
 
 from castaway.errors import CastawayError
-from flows import declared, lineage
-from flows.records import write_json
+from castaway.tools.lineage.ancestry import Ancestor, ancestry
+from castaway.tools.lineage.locked import locked_stages
+from flows import declared
+from flows.store import EXPERIMENT
 from tests.flows.conftest import Repository
 
 PIPELINE = """\
@@ -27,6 +33,35 @@ stages:
       outs: ["data/${key}/sft"]
 """
 
+TRAINED = "stages:\n" + "".join(
+    f"""\
+  {name}:
+    matrix: {{run: [marooned]}}
+    cmd: python -m flows {name}@${{item.run}}
+    deps: [{", ".join([f"stages/{name}.py", *(f"data/marooned/{one}" for one in read)])}]
+    params: [{params}]
+    outs: [data/marooned/{name}]
+    metrics:
+      - data/marooned/metrics/{name}.json: {{cache: false}}
+      - data/marooned/runs/{name}.json: {{cache: false}}
+    plots:
+      - data/marooned/plots/{name}.json: {{cache: false}}
+"""
+    for name, read, params in (
+        ("dataset", (), "threads"),
+        ("sft", ("dataset",), "seed"),
+        ("merge", ("sft",), "threads"),
+    )
+)
+TRAINS = """
+def run(context):
+    value = getattr(context.params, "seed", 0)
+    (context.output / "model.safetensors").write_text(f"{context.stage} {value}")
+    for step in range(3):
+        context.log(step, {"loss": value / (step + 1)})
+    return {"score": value, "note": "text"}
+"""
+
 
 @pytest.fixture
 def built(repository: Callable[[str], Repository]) -> Repository:
@@ -43,7 +78,7 @@ def built(repository: Callable[[str], Repository]) -> Repository:
 def test_the_stage_key_is_the_name_of_dvcs_cache_entry(built: Repository, address: str) -> None:
     key = declared.load(built.root, address).inputs.stage_key
     assert (built.root / ".dvc/cache/runs" / key[:2] / key).is_dir()
-    assert lineage.locked_stages(built.root)[address].key == key
+    assert locked_stages(built.root)[address].key == key
 
 
 def test_the_stage_key_follows_inputs_and_nothing_else(built: Repository) -> None:
@@ -63,7 +98,7 @@ def test_the_stage_key_follows_inputs_and_nothing_else(built: Repository) -> Non
 
 def test_inputs_are_named_with_dvcs_hashes(built: Repository) -> None:
     inputs = declared.load(built.root, "sft@marooned").inputs
-    locked = lineage.locked_stages(built.root)
+    locked = locked_stages(built.root)
     assert inputs.data == {"data/base": locked["base"].outs["data/base"]}
     assert set(inputs.dependencies) == {"data/base", "code"}
     assert set(inputs.params) == {"sft.learning_rate", "threads"}
@@ -81,43 +116,161 @@ def test_an_unknown_stage_is_told(built: Repository) -> None:
         declared.load(built.root, "sfd@marooned")
 
 
-def test_the_ancestry_names_runs_hashes_and_commits(built: Repository, capsys: pytest.CaptureFixture[str]) -> None:
-    stages = lineage.locked_stages(built.root)
-    record = {"run_id": "abc123", "stage_key": stages["base"].key, "revision": "0123456789abcdef+dirty", "began": "now"}
-    write_json(built.root / "data/runs/base.json", record)
-    write_json(built.root / "data/marooned/runs/sft.json", {"run_id": "def456", "stage_key": "of something else"})
-
-    assert lineage.main(["marooned"]) == 0
-    first, second = capsys.readouterr().out.splitlines()
-    assert first.startswith("data/marooned/sft  md5 " + stages["sft@marooned"].outs["data/marooned/sft"])
-    assert "run def456" in first
-    assert "the record is for other inputs" in first
-    assert f"data/base  md5 {stages['base'].outs['data/base']}  run abc123  commit 0123456789+dirty  now" in second
-
-    assert lineage.main(["marooned/sft"]) == 0
-    assert lineage.main(["base"]) == 0
-    with pytest.raises(CastawayError, match="no stage or run marooned/ppo"):
-        lineage.main(["marooned/ppo"])
-
-
 def test_nothing_built_is_told(repository: Callable[[str], Repository]) -> None:
     made = repository(PIPELINE)
     with pytest.raises(CastawayError, match=r"there is no dvc\.lock"):
-        lineage.locked_stages(made.root)
+        locked_stages(made.root)
 
 
-def test_what_was_built_again_alone_is_no_ancestor(built: Repository, capsys: pytest.CaptureFixture[str]) -> None:
-    """The new base model is not what the old sft was trained from, though it lies in the same place."""
-    old = lineage.locked_stages(built.root)["base"].outs["data/base"]
-    built.write("seed.txt", "2")
-    assert built.run("dvc", "repro", "--single-item", "base").returncode == 0
-    write_json(built.root / "data/runs/base.json", {"run_id": "new", "stage_key": "x"})
-    assert lineage.main(["marooned/sft"]) == 0
-    told = capsys.readouterr().out
-    assert f"data/base  md5 {old}  made before the one that is there now; run unknown" in told
-    assert "run new" not in told
-    assert built.run("dvc", "repro", "--single-item", "sft@marooned").returncode == 0
-    assert lineage.main(["marooned/sft"]) == 0
-    told = capsys.readouterr().out
-    assert "made before" not in told
-    assert "run new" in told
+# What made what, through everything that happens to a repository ----------------------------------------------------
+
+
+@pytest.fixture
+def trained(repository: Callable[[str], Repository]) -> Repository:
+    """A repository with three stages that train, and a remote; nothing is built."""
+    made = repository(TRAINED)
+    for name in ("dataset", "sft", "merge"):
+        made.write(f"stages/{name}.py", TRAINS)
+    remote = made.root.parent / "remote"
+    assert made.run("dvc", "remote", "add", "--default", "shared", str(remote)).returncode == 0
+    made.write(".gitignore", (made.root / ".gitignore").read_text() + "/mlflow.db*\n/mlruns\n")
+    made.commit()
+    return made
+
+
+def build(place: Repository, *arguments: str) -> None:
+    done = place.run("dvc", "repro", *arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def known(place: Repository, address: str = "merge@marooned") -> dict[str, Ancestor]:
+    """The ancestors of a stage's output, by stage."""
+    return {one.stage: one for one in ancestry(place.root, locked_stages(place.root), address)}
+
+
+def head(place: Repository) -> str:
+    command = ["git", "rev-parse", "HEAD"]
+    return subprocess.run(command, cwd=place.root, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def store(place: Repository) -> MlflowClient:
+    return MlflowClient(f"sqlite:///{place.root}/mlflow.db")
+
+
+def assert_true(place: Repository, stores: list[MlflowClient]) -> None:
+    """What lineage says of every artifact is what the named run itself has written down."""
+    for address in locked_stages(place.root):
+        for one in known(place, address).values():
+            if not one.run:
+                continue
+            (run,) = [found for each in stores for found in each.search_runs(["1"], f"run_id = '{one.run}'")]
+            assert run.data.tags["dvc.rev"] == one.commit
+            tags = {key.removeprefix("dvc.out."): value for key, value in run.data.tags.items()}
+            assert tags[one.artifact] == one.outputs[one.artifact], f"{run.info.run_id} did not make {one.artifact}"
+            if one.exact:
+                assert run.data.tags["dvc.stage_key"] == locked_stages(place.root)[one.stage].key
+
+
+@pytest.mark.slow
+def test_the_true_run_is_named_through_training_restoring_and_cloning(trained: Repository) -> None:
+    def train(seed: int) -> dict[str, Ancestor]:
+        text = (trained.root / "params.yaml").read_text()
+        before = next(line for line in text.splitlines() if line.startswith("seed:"))
+        trained.change("params.yaml", before, f"seed: {seed}")
+        build(trained)
+        trained.commit()
+        assert_true(trained, [store(trained)])
+        return known(trained)
+
+    began = [head(trained)]
+    first = train(2)
+    began.append(head(trained))
+    second = train(3)
+    third = train(2)
+    runs = {name: [found[f"{name}@marooned"].run for found in (first, second, third)] for name in ("dataset", "sft")}
+    # The data set does not depend on the seed; the rest was trained twice, and then restored.
+    assert len(set(runs["dataset"])) == 1
+    assert runs["sft"][0] == runs["sft"][2] != runs["sft"][1]
+    # The change of params.yaml was not yet committed when the stages ran.
+    assert [found["sft@marooned"].commit for found in (first, second)] == [f"{one}+dirty" for one in began]
+    assert third["sft@marooned"].params == {}
+    assert third["sft@marooned"].metrics == {"score": 2}
+
+    assert trained.run("dvc", "push", "--run-cache").returncode == 0
+    clone = Repository(trained.root.parent / "clone")
+    subprocess.run(["git", "clone", "--quiet", str(trained.root), str(clone.root)], check=True)
+    assert clone.run("dvc", "pull").returncode == 0
+    assert known(clone) == third
+    told = clone.run("flows", "lineage", "sync")
+    assert (told.returncode, told.stdout) == (0, "tagged 0 runs, made 3\n"), told.stderr
+    assert known(clone) == third
+    for _ in range(2):
+        assert_filled(store(clone), third)
+        assert clone.run("flows", "lineage", "sync").stdout == "tagged 3 runs, made 0\n"
+
+
+def assert_filled(mlflow: MlflowClient, ancestors: dict[str, Ancestor]) -> None:
+    """MLflow has one finished run of each stage, with what its own run had."""
+    experiment = mlflow.get_experiment_by_name(EXPERIMENT)
+    runs = {run.info.run_name: run for run in mlflow.search_runs([experiment.experiment_id])}
+    assert set(runs) == set(ancestors)
+    run, one = mlflow.get_run(runs["sft@marooned"].info.run_id), ancestors["sft@marooned"]
+    assert run.info.status == "FINISHED"
+    assert run.info.end_time >= run.info.start_time
+    assert run.data.tags["castaway.recorded_run"] == one.run
+    assert run.data.tags["dvc.rev"] == one.commit
+    assert run.data.tags["dvc.out.data/marooned/sft"] == one.outputs["data/marooned/sft"]
+    assert run.data.params == {"seed": "2"}
+    assert run.data.metrics["score"] == 2
+    assert [(each.step, each.value) for each in mlflow.get_metric_history(run.info.run_id, "loss")] == [
+        (0, 2.0),
+        (1, 1.0),
+        (2, pytest.approx(2 / 3)),
+    ]
+    (data,) = run.inputs.dataset_inputs
+    assert (data.dataset.name, data.dataset.digest) == ("data/marooned/dataset", one.inputs["data/marooned/dataset"])
+    (read,), (wrote,) = run.inputs.model_inputs, run.outputs.model_outputs
+    assert mlflow.get_logged_model(read.model_id).name == "dataset-marooned"
+    assert mlflow.get_logged_model(wrote.model_id).tags["dvc.out.data/marooned/sft"] == one.outputs["data/marooned/sft"]
+
+
+DEEDS = ("seed", "code", "build", "single", "commit", "checkout", "clone")
+
+
+@pytest.mark.slow
+@settings(max_examples=4, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(deeds=st.lists(st.tuples(st.sampled_from(DEEDS), st.integers(1, 3)), min_size=4, max_size=8))
+def test_no_run_is_named_that_made_something_else(
+    trained: Repository, tmp_path_factory: pytest.TempPathFactory, deeds: list[tuple[str, int]]
+) -> None:
+    """Random edits, builds, restores, reruns of single stages, and clones."""
+    place = Repository(tmp_path_factory.mktemp("random") / "repository")
+    subprocess.run(["cp", "-r", str(trained.root), str(place.root)], check=True)
+    places = [place]
+    build(place)
+    for deed, number in deeds:
+        name = ("dataset", "sft", "merge")[number - 1]
+        if deed == "seed":
+            text = (place.root / "params.yaml").read_text()
+            place.change("params.yaml", next(x for x in text.splitlines() if x.startswith("seed:")), f"seed: {number}")
+        elif deed == "code":
+            place.write(f"stages/{name}.py", f"{TRAINS}\n# {number}")
+        elif deed == "build":
+            build(place)
+        elif deed == "single":
+            build(place, "--single-item", "--force", f"{name}@marooned")
+        elif deed == "commit":
+            assert place.run("dvc", "commit", "--force").returncode == 0
+        elif deed == "checkout":
+            subprocess.run(["git", "stash", "--quiet"], cwd=place.root, check=True)
+            place.run("dvc", "checkout")
+        elif deed == "clone" and len(places) == 1:
+            place.commit()
+            assert place.run("dvc", "push").returncode == 0
+            place = Repository(place.root.parent / "clone")
+            subprocess.run(["git", "clone", "--quiet", str(places[0].root), str(place.root)], check=True)
+            assert place.run("dvc", "pull").returncode == 0
+            places.append(place)
+        stores = [store(one) for one in places if (one.root / "mlflow.db").exists()]
+        if (place.root / "dvc.lock").exists():
+            assert_true(place, stores)

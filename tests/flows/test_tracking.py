@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from mlflow import MlflowClient
 
+from castaway.tools.lineage.locked import Locked
 from flows import declared, lineage, tracking
 from flows.records import Curves, read_json, record_of, write_json
 from flows.stage import execute
@@ -255,12 +256,12 @@ def test_sync_tags_runs_with_what_they_made(
     run.succeed({}, {})
     record = {"run_id": run.run_id, "stage_key": "key"}
     entry = {"cmd": "x", "outs": [{"path": "data/base", "md5": "b" * 32}]}
-    known = lineage.Locked("base", entry, record)
+    known = Locked("base", entry, record)
     known.record["stage_key"] = known.key
-    unknown = lineage.Locked("sft@marooned", {**entry, "cmd": "y"}, {})
-    assert lineage.sync({"base": known, "sft@marooned": unknown}) == 0
+    unknown = Locked("sft@marooned", {**entry, "cmd": "y"}, {})
+    assert lineage.sync(stage.root, {"base": known, "sft@marooned": unknown}) == 0
     assert MlflowClient(store).get_run(str(run.run_id)).data.tags["dvc.out.data/base"] == "b" * 32
-    assert capsys.readouterr().out == "tagged 1 runs; no run here for sft@marooned\n"
+    assert capsys.readouterr().out == "tagged 1 runs, made 0; no record for sft@marooned\n"
 
 
 def test_curves_survive_a_kill(tmp_path: Path) -> None:

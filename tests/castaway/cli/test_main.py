@@ -67,6 +67,7 @@ def test_help_names_every_command() -> None:
         "profile",
         "configure",
         "doctor",
+        "lineage",
         "rules",
     ):
         assert f"\n  {command} " in result.stdout

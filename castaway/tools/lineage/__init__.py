@@ -1,0 +1,1 @@
+"""The ancestry of an artifact: which runs, commits and parameters made it."""
