@@ -2,6 +2,7 @@
 
     python -m benchmarks.build           both; an hour and a half on two cores
     python -m benchmarks.build idle      one of them; what was measured of the other is kept
+    python -m benchmarks.build idle --keep FOLDER    the same, and the built clone stays there
 
 A build begins with a clone of the last commit without anything built, and is what `make repro` does there. The figures
 are saved in benchmarks/build.json, and the table in benchmarks/build.md.
@@ -39,20 +40,35 @@ NEIGHBOUR = "while True: pass"
 def main(arguments: Sequence[str]) -> int:
     top = argparse.ArgumentParser("python -m benchmarks.build", description=(__doc__ or "").partition("\n")[0])
     top.add_argument("kind", nargs="?", choices=KINDS, help="both without it")
+    top.add_argument("--keep", type=Path, metavar="FOLDER", help="build in this new folder, and leave it there")
     options = top.parse_args(arguments)
 
     def work() -> None:
         require_commit()
+        if options.keep and not options.kind:
+            raise CastawayError(f"--keep needs one of {' and '.join(KINDS)}")
         for kind in [options.kind] if options.kind else KINDS:
             print(f"{kind} ...", flush=True)
-            save(kind, measured(kind))
+            with nullcontext(options.keep) if options.keep else new_folder() as folder:
+                save(kind, measured(kind, folder))
         (ROOT / "benchmarks" / "build.md").write_text(text_of(known()), "utf-8")
 
     return status_of(work)
 
 
-def measured(kind: str) -> dict[str, Any]:
+@contextmanager
+def new_folder() -> Iterator[Path]:
+    """Context with the path of a folder to be made, which is deleted in the end."""
+    with tempfile.TemporaryDirectory(prefix="castaway-build-") as folder:
+        yield Path(folder) / "castaway"
+
+
+def measured(kind: str, clone: Path) -> dict[str, Any]:
     """The figures of one build: its seconds, and those of each stage.
+
+    Args:
+        kind: one of `KINDS`.
+        clone: the folder to clone into.
 
     Raises:
         CastawayError: the machine is not idle, or the build failed.
@@ -61,24 +77,21 @@ def measured(kind: str) -> dict[str, Any]:
     used = count - idle_cores()
     if used > BUSY:
         raise CastawayError(f"{used:.1f} of {count} cores are in use; end what uses them, and measure again")
-    with tempfile.TemporaryDirectory(prefix="castaway-build-") as folder:
-        clone = Path(folder) / "castaway"
-        run(ROOT, "git", "clone", "--quiet", str(ROOT), str(clone))
-        began = time.monotonic()
-        with neighbour() if kind == "busy" else nullcontext():
-            # With a store of its own, as any clone.
-            variables = {name: value for name, value in environment().items() if name != "MLFLOW_TRACKING_URI"}
-            status = subprocess.run(
-                [sys.executable, "-m", "flows", "pipeline"], cwd=clone, env=variables, check=False
-            ).returncode
-        if status:
-            raise CastawayError(f"the build ended with {status}; see the messages above")
-        return {
-            "commit": run(ROOT, "git", "rev-parse", "HEAD").strip(),
-            "machine": f"{platform.machine()}, {count} cores",
-            "seconds": round(time.monotonic() - began, 3),
-            "stages": stage_seconds(clone),
-        }
+    run(ROOT, "git", "clone", "--quiet", str(ROOT), str(clone))
+    began = time.monotonic()
+    with neighbour() if kind == "busy" else nullcontext():
+        # With a store of its own, as any clone.
+        variables = {name: value for name, value in environment().items() if name != "MLFLOW_TRACKING_URI"}
+        command = [sys.executable, "-m", "flows", "pipeline"]
+        status = subprocess.run(command, cwd=clone, env=variables, check=False).returncode
+    if status:
+        raise CastawayError(f"the build ended with {status}; see the messages above")
+    return {
+        "commit": run(ROOT, "git", "rev-parse", "HEAD").strip(),
+        "machine": f"{platform.machine()}, {count} cores",
+        "seconds": round(time.monotonic() - began, 3),
+        "stages": stage_seconds(clone),
+    }
 
 
 @contextmanager

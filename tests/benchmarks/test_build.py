@@ -48,6 +48,14 @@ def test_both_builds_are_timed_and_told_beside_each_other(repository: Path, tmp_
     assert "| sft@marooned          | 1:15 | 1:15 |" in page
 
 
+def test_a_built_clone_can_be_kept(repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept = tmp_path / "kept"
+    assert build.main(["idle", "--keep", str(kept)]) == 0
+    assert (kept / "data/marooned/runs/sft.json").is_file()
+    assert build.main(["--keep", str(kept)]) == 2
+    assert "--keep needs one of idle and busy" in capsys.readouterr().err
+
+
 def test_the_page_is_worked_out_from_the_figures() -> None:
     one = {"commit": "c" * 40, "machine": "x86_64, 2 cores", "seconds": 1800, "stages": {"ppo@marooned": 600.0}}
     page = build.text_of({"idle": one, "busy": {**one, "seconds": 3780}})
