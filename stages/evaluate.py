@@ -19,7 +19,9 @@ import torch
 from peft import PeftModel
 from tqdm import tqdm
 
+from castaway.datasets import outcomes
 from castaway.datasets.episodes import write_episode
+from castaway.datasets.jsonl import write_rows
 from castaway.metrics.intervals import clustered_mean, proportion
 from castaway.metrics.policies import POLICIES
 from castaway.models.policy import load_adapter, load_model, using
@@ -41,7 +43,7 @@ from stages.context import Context
 
 
 def run(context: Context) -> dict[str, Any]:
-    """Play with all policies, save some episodes, and return the metrics by policy."""
+    """Play with all policies, save all outcomes and some episodes, and return the metrics by policy."""
     seed_everything(context.params.seed, context.params.threads)
     task = task_of(context.params, context.run)
     tasks, seats = _tasks(context, task), task.evaluation_seats
@@ -60,6 +62,7 @@ def run(context: Context) -> dict[str, Any]:
             for episode in episodes[: context.params.evaluate.replays]:
                 path = context.output / name / f"{episode.task_id}.jsonl"
                 write_episode(path, episode.task_id, episode.seat, episode.outcome, episode.snapshots)
+    write_rows(context.output / outcomes.FILE, [_result(name, one) for name, all_ in played.items() for one in all_])
     for name, figures in task.compare(played).items():
         metrics[name] = {**metrics.get(name, {}), **figures}
     return metrics
@@ -242,6 +245,10 @@ def _played(episode: Episode) -> Played:
     turns = [turn for trajectory in episode.trajectories for turn in trajectory.turns]
     invalid = sum(not turn.valid for turn in turns)
     return Played(episode.task_id, episode.seat, episode.outcome, len(turns), invalid)
+
+
+def _result(player: str, one: Played) -> outcomes.Result:
+    return outcomes.Result(player, one.task_id, one.seat, one.outcome.success, one.turns, one.invalid)
 
 
 def _is_cut(turn: Turn, stops: frozenset[int]) -> bool:

@@ -11,6 +11,7 @@ import torch
 from mlflow import MlflowClient
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from castaway.datasets.outcomes import outcomes_path, read_outcomes
 from castaway.tasks.registry import read_params
 from flows.report import DRIVER
 from flows.store import EXPERIMENT
@@ -100,6 +101,18 @@ def test_evaluation_speaks_of_every_policy_with_intervals(clone: Path, task: str
         assert row["episodes"] == 4 and row["turns"] > 0
         for name in ("invalid_rate", "success_rate", "mean_return", f"{seat}_success_rate"):
             assert row[f"{name}_low"] <= row[name] <= row[f"{name}_high"]
+
+
+@pytest.mark.parametrize(("task", "seat"), [("marooned", "crew"), ("strictbot", "one")])
+def test_the_outcome_of_every_episode_is_kept(clone: Path, task: str, seat: str) -> None:
+    figures = json.loads((clone / f"data/{task}/metrics/evaluate.json").read_text())
+    text = outcomes_path(clone, task).read_text("utf-8")
+    seats = {json.loads(line)["seat"] for line in text.splitlines()}
+    assert seat in seats, seats
+    for player in ("base", "sft", "ppo", "final", "demonstrators"):
+        found = read_outcomes(text, player, seat)
+        assert len(found) == figures[player]["episodes"]
+        assert sum(found.values()) / len(found) == figures[player]["success_rate"]
 
 
 def test_merged_model_answers_with_plain_transformers(clone: Path) -> None:
