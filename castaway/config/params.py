@@ -26,6 +26,7 @@ from castaway.config.sections import (
     CorrectionSftParams,
     DatasetParams,
     EvaluateParams,
+    GateParams,
     MergeParams,
     PpoParams,
     RewardModelParams,
@@ -54,6 +55,8 @@ class RunParams(Section):
     """The base model that the run starts from; one of `bases`."""
     game: SerializeAsAny[Section]
     """The settings of the game; each task has its own model."""
+    gate: GateParams = GateParams()
+    """When its merged model becomes the champion."""
     overrides: dict[str, dict[str, Any]]
     """Section name to the keys that this run overrides; in `params.yaml` these sections stand next to `game`."""
 

@@ -281,3 +281,15 @@ class MergeParams(StageSection):
     tolerance: Positive
     """Largest allowed KL divergence between the next-token distributions before and after merging, in nats per token.
     Without its adapter, a policy differs by tenths of a nat; rounding weights to bfloat16 comes to about 1e-3."""
+
+
+class GateParams(Section):
+    """When the merged model of a run becomes its champion in MLflow's registry; no result depends on it."""
+
+    success_rate: Fraction = 0.0
+    """Least success of the final policy on held-out ids: the lower end of its interval has to reach it."""
+    invalid_rate: Fraction = 1.0
+    """Largest share of invalid replies: the upper end of its interval may reach it."""
+    margin: Fraction = 0.0
+    """How much less success than the champion's is accepted: on the ids that both played, the lower end of the paired
+    difference has to be above minus this. With 0, a champion is replaced by a model that is better for certain."""

@@ -90,9 +90,9 @@ class Differences:
         if self.params:
             rows = [[key, *values] for key, values in self.params.items()]
             parts.append(table(["parameter", before, after], rows, figures=False))
-        for title, names in (("code", self.code), ("outputs", self.data)):
+        for title, names in (("code that differs", self.code), ("outputs that differ", self.data)):
             told = "\n".join(f"  {name}" for name in names) or "  all the same"
-            parts.append(f"{title} that differ:\n{told}")
+            parts.append(f"{title}:\n{told}")
         if self.results:
             rows = [list(row) for row in self.results]
             parts.append(table(["success (95 %)", before, after, "intervals"], rows, figures=False))

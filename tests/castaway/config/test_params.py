@@ -138,7 +138,10 @@ def test_a_wrong_value_is_named(key: str, value: str, shown: str, expectation: s
         ("base.model", "base.model is unknown, expected one of vocabulary"),
         ("tasks.marooned.ppoo", "tasks.marooned.ppoo is unknown, did you mean tasks.marooned.ppo?"),
         ("tasks.marooned.overrides", "tasks.marooned.overrides is unknown"),
-        ("tasks.marooned.teacher", "tasks.marooned.teacher is unknown, expected one of task, base, game, dataset"),
+        (
+            "tasks.marooned.teacher",
+            "tasks.marooned.teacher is unknown, expected one of task, base, game, gate, dataset",
+        ),
     ],
 )
 def test_an_unknown_key_is_named_with_its_neighbour(key: str, words: str, tmp_path: Path) -> None:
