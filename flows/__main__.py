@@ -4,6 +4,8 @@ python -m flows STAGE[@RUN]                  run one stage, as dvc.yaml does
 python -m flows pipeline [TARGET...]         run all stages that are out of date, independent ones in parallel
 python -m flows profile NAME [TARGET...]     build the runs of profiles/NAME.yaml in scratch/NAME, and show the results
 python -m flows lineage sync                 fill MLflow with the runs that git knows
+python -m flows lineage check                say what MLflow lacks of the runs that made the outputs
+python -m flows promote [RUN...]             register the merged models; the best is the champion, if it passes its gate
 python -m flows closure [--write]            compare the dependencies in dvc.yaml with what the stages import and read
 """
 
@@ -36,7 +38,7 @@ def parser() -> argparse.ArgumentParser:
     """The command-line parser. A first argument that is no command is taken as the name of a stage."""
     usage = (__doc__ or "").partition("\n")
     top = argparse.ArgumentParser("python -m flows", description=usage[0], epilog=usage[2], formatter_class=_Plain)
-    top.add_argument("command", metavar="STAGE[@RUN] | pipeline | profile | pages | lineage | closure")
+    top.add_argument("command", metavar="STAGE[@RUN] | pipeline | profile | pages | lineage | promote | closure")
     top.add_argument("targets", nargs="*", metavar="TARGET", help="a profile, or stages to build")
     top.add_argument("--force", action="store_true", help="pipeline: run every stage, even if nothing changed")
     top.add_argument(
@@ -92,8 +94,15 @@ def run_pages(options: argparse.Namespace) -> int:
 
 
 def run_lineage(options: argparse.Namespace) -> int:
-    """`python -m flows lineage sync`."""
+    """`python -m flows lineage sync`, `python -m flows lineage check`."""
     from flows.lineage import main as run
+
+    return run(options.targets)
+
+
+def run_promote(options: argparse.Namespace) -> int:
+    """`python -m flows promote [RUN...]`."""
+    from flows.registry import main as run
 
     return run(options.targets)
 
@@ -111,6 +120,7 @@ COMMANDS = {
     "profile": run_profile,
     "pages": run_pages,
     "lineage": run_lineage,
+    "promote": run_promote,
     "closure": run_closure,
 }
 

@@ -1,4 +1,7 @@
-"""Brings what `data/` and `dvc.lock` know into MLflow: `python -m flows lineage sync`.
+"""Brings what `data/` and `dvc.lock` know into MLflow, and checks that it is there.
+
+    python -m flows lineage sync
+    python -m flows lineage check
 
 Each stage whose record is of its present outputs gets a run, if MLflow has none: with parameters, metrics, curves,
 data, model and times as recorded. A run that is there gets the hashes of its outputs. So an MLflow that was deleted, or
@@ -30,17 +33,18 @@ FACTS = ("task", "task_package", "device")
 
 
 def main(targets: Sequence[str]) -> int:
-    """Sync MLflow.
+    """Sync or check.
 
     Raises:
-        CastawayError: the target is not `sync`.
+        CastawayError: the target is neither.
     """
-    if list(targets) != ["sync"]:
-        raise CastawayError("lineage needs `sync`; `castaway lineage` shows which runs made an artifact")
+    actions = {"sync": sync, "check": check}
+    if len(targets) != 1 or targets[0] not in actions:
+        raise CastawayError("lineage needs `sync` or `check`; `castaway lineage` shows which runs made an artifact")
     root = environment.find_root()
     stages = locked_stages(root)
     environment.silence(root)
-    return sync(root, stages)
+    return actions[targets[0]](root, stages)
 
 
 def sync(root: Path, stages: Mapping[str, Locked]) -> int:
@@ -57,9 +61,12 @@ def sync(root: Path, stages: Mapping[str, Locked]) -> int:
             continue
         run_id = existing(mlflow, experiment, stage)
         if run_id is None:
+            clear(mlflow, experiment, stage)
             rebuild(mlflow, experiment, root, stage, models)
             made += 1
             continue
+        if mlflow.get_run(run_id).info.lifecycle_stage != "active":  # it was deleted in the page
+            mlflow.restore_run(run_id)
         mlflow.log_batch(run_id, tags=[RunTag(key, value) for key, value in output_tags(stage).items()])
         if mlflow.get_run(run_id).info.status != "FINISHED":  # MLflow was away when the stage ended
             mlflow.set_terminated(run_id, "FINISHED")
@@ -78,25 +85,30 @@ def in_order(stages: Mapping[str, Locked]) -> list[Locked]:
 
 
 def existing(mlflow: Any, experiment: str, stage: Locked) -> str | None:
-    """The run of the record, or the one that an earlier sync made of it; None if MLflow has neither."""
+    """The run of the record, or the one that a sync made of it; None if MLflow has neither."""
     from mlflow.exceptions import MlflowException
 
     run_id = stage.record.get("run_id")
     if run_id:
         try:
-            if mlflow.get_run(run_id).info.lifecycle_stage != "active":
-                mlflow.restore_run(run_id)
+            mlflow.get_run(run_id)
             return str(run_id)
         except MlflowException as error:
             if not is_missing(error):
                 raise
-    found = None
-    for run in mlflow.search_runs([experiment], f"tags.`{RECORDED}` = '{identity(stage)}'"):
-        if run.info.status == "FINISHED" and found is None:
-            found = str(run.info.run_id)
-        else:  # that sync was stopped in the middle
+    made = [run for run in _made_again(mlflow, experiment, stage) if run.info.status == "FINISHED"]
+    return str(made[0].info.run_id) if made else None
+
+
+def clear(mlflow: Any, experiment: str, stage: Locked) -> None:
+    """Delete the runs that a sync which was stopped in the middle has left."""
+    for run in _made_again(mlflow, experiment, stage):
+        if run.info.status != "FINISHED":
             mlflow.delete_run(run.info.run_id)
-    return found
+
+
+def _made_again(mlflow: Any, experiment: str, stage: Locked) -> list[Any]:
+    return list(mlflow.search_runs([experiment], f"tags.`{RECORDED}` = '{identity(stage)}'"))
 
 
 def rebuild(mlflow: Any, experiment: str, root: Path, stage: Locked, models: dict[str, str]) -> None:
@@ -150,7 +162,7 @@ def pages_of(mlflow: Any, run_id: str, root: Path, stage: Locked) -> None:
     text = stage.written(root, str(Path(stage.artifact).parent / "metrics" / f"{stage.name}.json"))
     task = stage.params.get(f"tasks.{stage.run}.task")
     if stage.name == "evaluate" and text and task:
-        results.log_pages(mlflow, run_id, view_of(str(task)), root / stage.artifact, json.loads(text))
+        results.log_pages(mlflow, run_id, root, stage.run, view_of(str(task)), json.loads(text))
 
 
 def identity(stage: Locked) -> str:
@@ -177,3 +189,32 @@ def tags_of(stage: Locked) -> dict[str, str]:
         **{name: str(stage.record[name]) for name in FACTS if stage.record.get(name)},
         **output_tags(stage),
     }
+
+
+def check(root: Path, stages: Mapping[str, Locked]) -> int:
+    """Print what MLflow lacks of the run of each stage; the exit status is 1 if it lacks anything."""
+    mlflow = client()
+    experiment = experiment_id(mlflow, root)
+    missing = {stage.address: lacks(mlflow, experiment, root, stage) for stage in in_order(stages)}
+    for address, what in missing.items():
+        if what:
+            print(f"{address}: {', '.join(what)}")
+    whole = sum(not what for what in missing.values())
+    print(f"{whole} of {len(missing)} stages have a finished run with their metrics, model and hashes")
+    return int(whole < len(missing))
+
+
+def lacks(mlflow: Any, experiment: str, root: Path, stage: Locked) -> list[str]:
+    """What is missing in MLflow of the run that made the outputs of a stage."""
+    run_id = existing(mlflow, experiment, stage) if stage.known else None
+    if run_id is None:
+        return ["no run" if stage.known else "no record of the run that made its outputs"]
+    run = mlflow.get_run(run_id)
+    found = [] if run.info.status == "FINISHED" else [f"status {run.info.status}"]
+    names = {metric_name(name) for name in results.numbers(stage.metrics(root))} - run.data.metrics.keys()
+    found += [f"metric {name}" for name in sorted(names)]
+    cached = stage.record.get("outputs") or {stage.artifact: stage.outs.get(stage.artifact)}
+    found += [f"hash of {path}" for path, md5 in cached.items() if run.data.tags.get(f"dvc.out.{path}") != md5]
+    if stage.record.get("model_id") and not (run.outputs and run.outputs.model_outputs):
+        found.append("model")
+    return found

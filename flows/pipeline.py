@@ -28,6 +28,7 @@ from flows.display import Display, log_path, new_log
 from flows.elsewhere import build_elsewhere, sent
 from flows.process import interruptible
 from flows.ready import require_devices
+from flows.registry import after_build
 from flows.report import POOL, Outcome, Step
 from flows.reproduce import run_step
 from flows.teacher import on_gpus, serving_for, what_to_serve
@@ -63,6 +64,7 @@ def main(targets: Sequence[str], *, force: bool, teacher: str | None = None) -> 
         with turn(root):
             outcomes = build(root, params, targets, steps, force=force, teacher=teacher)
     report.show(outcomes)
+    after_build(root, params, outcomes)
     failed = [outcome.message for outcome in outcomes if outcome.state == "Failed"]
     if not all(outcome.built for outcome in outcomes):
         raise CastawayError("; ".join(failed) or "not every stage was built")

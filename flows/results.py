@@ -12,6 +12,7 @@ from typing import Any
 from castaway.datasets.episodes import read_episode
 from castaway.metrics.charts import grouped_bars
 from castaway.tools.dotted import flatten
+from castaway.tools.report.page import report_page
 from castaway.tools.view import TaskView
 from flows.store import is_missing, one_line
 
@@ -80,18 +81,20 @@ def dataset_inputs(stage: str, data: Mapping[str, str]) -> list[Any]:
     ]
 
 
-def log_pages(mlflow: Any, run_id: str, view: TaskView, folder: Path, metrics: Mapping[str, Any]) -> None:
-    """Log the task's charts of an evaluation, and pages of the first saved episodes; what fails costs only itself.
+def log_pages(mlflow: Any, run_id: str, root: Path, run: str, view: TaskView, metrics: Mapping[str, Any]) -> None:
+    """Log the report of an evaluated run, its task's charts, and pages of episodes; what fails costs only itself.
 
     Args:
         mlflow: the client.
-        run_id: the stage's run.
-        view: of the task.
-        folder: the output of `evaluate`, with a folder for each policy.
+        run_id: the MLflow run of `evaluate`.
+        root: the repository.
+        run: the run.
+        view: of its task.
         metrics: of `evaluate`, nested.
     """
+    _attempt("write the report", lambda: mlflow.log_text(run_id, report_page(root, run), "report.html"))
     _attempt("draw charts", partial(_log_charts, mlflow, run_id, metrics, view))
-    found = list(folder.glob("*/*.jsonl"))
+    found = list((root / "data" / run / "evaluate").glob("*/*.jsonl"))
     found.sort(key=lambda path: (path.parent.name != "final", path.parent.name, len(path.stem), path.stem))
     for path in found[:REPLAYS]:
         _attempt(f"show {path.parent.name}/{path.name}", partial(_log_page, mlflow, run_id, path, view))

@@ -144,8 +144,7 @@ class StageRun:
             self.model_id = results.log_model(self._mlflow, str(self.run_id), declared.address, key, self._params, tags)
         if declared.name == "evaluate":
             view = view_of(self._params[f"tasks.{declared.run}.task"])
-            folder = declared.root / "data" / declared.run / declared.name
-            results.log_pages(self._mlflow, str(self.run_id), view, folder, metrics)
+            results.log_pages(self._mlflow, str(self.run_id), declared.root, declared.run, view, metrics)
 
     def _write_trace(
         self, name: str, inputs: Mapping[str, Any], outputs: Mapping[str, Any], began: float, ended: float

@@ -16,10 +16,12 @@ import typer
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
+from castaway.cli.compare import compare
 from castaway.cli.diff import diff
 from castaway.cli.doctor import doctor
 from castaway.cli.lineage import lineage
 from castaway.cli.profile import configure, profile
+from castaway.cli.report import report
 from castaway.cli.task import app as task
 from castaway.cli.teacher import app as teacher
 from castaway.errors import CastawayError
@@ -59,9 +61,11 @@ app = typer.Typer(
 )
 app.add_typer(task, name="task")
 app.add_typer(teacher, name="teacher")
+app.command()(compare)
 app.command()(diff)
 app.command()(doctor)
 app.command()(lineage)
+app.command()(report)
 app.command()(profile)
 app.command()(configure)
 

@@ -2,6 +2,8 @@
 
 from random import Random
 
+import pytest
+
 from castaway.datasets.scripted import Pair, balanced_pairs
 from castaway.tasks.environment import Prompt
 from castaway.tasks.reply import Reply
@@ -44,7 +46,9 @@ def test_a_leak_of_style_is_found() -> None:
     assert answer_only_accuracy(leaky(1, 600), leaky(2, 200), seed=1) > 0.9
 
 
+@pytest.mark.filterwarnings("error")
 def test_balanced_pairs_give_nothing_away() -> None:
+    """Without a warning: a solver that stops before it is done gives figures that depend on the processor."""
     train, held_out = balanced(1, 1000), balanced(2, 400)
     assert 0.4 <= answer_only_accuracy(train, held_out, seed=1) <= 0.6
     assert 0.4 <= prompt_only_accuracy(train, held_out, seed=1) <= 0.6

@@ -1,0 +1,30 @@
+"""The report of a run as one HTML file, without scripts and without requests to any host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from castaway.tools.report.content import Report, report_of
+
+
+def report_page(root: Path, run: str) -> str:
+    """The page of a run; text of models and teachers is escaped.
+
+    Raises:
+        CastawayError: the run was not evaluated, or a file is not what a stage writes.
+    """
+    return render(report_of(root, run))
+
+
+def render(report: Report) -> str:
+    """The page."""
+    loader = FileSystemLoader(Path(__file__).parent)
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    # Pictures are made here, with their texts escaped; everything else is text.
+    environment.filters["picture"] = Markup
+    return environment.get_template("page.html.jinja").render(report=report)

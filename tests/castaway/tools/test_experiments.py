@@ -1,0 +1,95 @@
+"""The table of experiments, in a repository of its own."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from castaway.cli.main import app
+from castaway.errors import CastawayError
+from castaway.tools.experiments import as_table, compared, experiments
+
+PARAMS = """\
+seed: {seed}
+bases: {{small: {{hub: some/model}}}}
+tasks:
+  one: {{task: strictbot, base: small, ppo: {{steps: {steps}}}}}
+  two: {{task: strictbot, base: small}}
+ppo: {{steps: 9}}
+"""
+
+
+def git(root: Path, *arguments: str) -> str:
+    return subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def build(root: Path, seed: int, steps: int, rate: float) -> None:
+    """Write what a build of the run `one` leaves in git, and commit it; `two` is never built."""
+    (root / "params.yaml").write_text(PARAMS.format(seed=seed, steps=steps))
+    place = root / "data/one/metrics/evaluate.json"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    figures = {"success_rate": rate, "success_rate_low": rate - 0.03, "success_rate_high": rate + 0.03}
+    place.write_text(json.dumps({policy: figures for policy in ("base", "sft", "ppo", "final")}))
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", f"seed {seed}, {steps} steps")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A commit, and three experiments as DVC keeps them: two seeds of one setting, and another setting."""
+    git(tmp_path, "init", "-q")
+    build(tmp_path, 1, 5, 0.6)
+    first = git(tmp_path, "rev-parse", "HEAD")
+    for name, seed, steps, rate in (("calm-sea", 2, 5, 0.5), ("red-sail", 1, 8, 0.9), ("old-rope", 3, 5, 0.7)):
+        build(tmp_path, seed, steps, rate)
+        git(tmp_path, "update-ref", f"refs/exps/{first[:2]}/{first[2:]}/{name}", "HEAD")
+        git(tmp_path, "reset", "-q", "--hard", first)
+    git(tmp_path, "update-ref", "refs/exps/exec/EXEC_HEAD", "HEAD")
+    return tmp_path
+
+
+def test_experiments_are_those_of_dvc(root: Path) -> None:
+    assert sorted(name for name, _ in experiments(root)) == ["calm-sea", "old-rope", "red-sail"]
+
+
+def test_seeds_are_folded_into_a_mean_with_its_interval(root: Path) -> None:
+    best, other = compared(root, [])
+    assert (best.names, best.seeds) == (("red-sail",), (1,))
+    final = best.success["final"]
+    assert (final.value, final.low, final.high) == (0.9, pytest.approx(0.87), pytest.approx(0.93))
+    assert sorted(other.names) == ["calm-sea", "now", "old-rope"]
+    assert other.seeds == (1, 2, 3)
+    assert other.success["final"].value == pytest.approx(0.6)
+    # The standard deviation of 0.5, 0.6 and 0.7 is 0.1.
+    assert other.success["final"].high - 0.6 == pytest.approx(4.303 * 0.1 / 3**0.5)
+    assert other.changed(best) == {"ppo.steps": 5}
+    assert "ppo.steps=5" in as_table([best, other])
+
+
+def test_the_same_build_counts_once(root: Path) -> None:
+    (row,) = compared(root, ["HEAD", "now"])
+    assert (row.names, row.seeds) == (("HEAD", "now"), (1,))
+    assert row.success["final"].low == pytest.approx(0.57)
+
+
+def test_the_command(root: Path) -> None:
+    runner = CliRunner()
+    told = runner.invoke(app, ["compare", "--root", str(root)])
+    assert told.exit_code == 0 and "| red-sail" in told.output and "90.0 % (87.0 to 93.0)" in told.output
+    rows = json.loads(runner.invoke(app, ["compare", "now", "--json", "--run", "one", "--root", str(root)]).output)
+    assert [(row["run"], row["success"]["sft"]["success_rate"]) for row in rows] == [("one", 0.6)]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"), [(["no-such"], "no-such has no params"), (["now", "--run", "two"], "of two")]
+)
+def test_what_is_not_there_is_told(root: Path, words: list[str], told: str) -> None:
+    result = CliRunner().invoke(app, ["compare", *words, "--root", str(root)])
+    assert result.exit_code == 2 and told in result.output
+
+
+def test_nothing_evaluated_is_told(root: Path) -> None:
+    with pytest.raises(CastawayError, match="none of now has an evaluation of two"):
+        compared(root, ["now"], "two")
