@@ -115,7 +115,7 @@ def promote(root: Path, params: Params, stages: Mapping[str, Locked], run: str) 
     mlflow.log_text(evaluation, text, FILE)
     version = registered(mlflow, run, merged, _run_of(mlflow, experiment, merged), evaluation)
     champion = champion_of(mlflow, run)
-    if champion is not None and champion.version == version:
+    if champion is not None and str(champion.version) == version:
         return Promotion(run, version, True, champion.tags.get(GATE, "it was before"))
     seat = task_class(params.tasks[run].task).evaluation_seats[0]
     verdict = _judge(mlflow, root, params, run, read_outcomes(text, FINAL, seat), champion, seat)

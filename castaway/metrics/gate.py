@@ -59,5 +59,5 @@ def judge(
         f"beside the champion's on {count} ids"
     )
     if found.low <= -gate.margin:
-        refusals.append(f"{compared}, expected more than {-100 * gate.margin:.1f} for certain")
+        refusals.append(f"{compared}, expected more than {0 - 100 * gate.margin:.1f} for certain")
     return Verdict(tuple(refusals), compared)

@@ -25,7 +25,7 @@ def test_a_champion_is_replaced_by_a_model_that_is_better_for_certain() -> None:
     assert judge(GATE, GOOD, outcomes(150), outcomes(120)).passed
     same = judge(GATE, GOOD, outcomes(120), outcomes(120))
     assert not same.passed
-    assert "success +0.0 points" in str(same) and "on 200 ids, expected more than -0.0 for certain" in str(same)
+    assert "success +0.0 points" in str(same) and "on 200 ids, expected more than 0.0 for certain" in str(same)
     assert not judge(GATE, GOOD, outcomes(121), outcomes(120)).passed
     assert not judge(GATE, GOOD, outcomes(90), outcomes(120)).passed
 
