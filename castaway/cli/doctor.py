@@ -12,7 +12,10 @@ def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print the same as data.")] = False,
     root: Annotated[Path, typer.Option(help="The repository.")] = Path(),
 ) -> None:
-    """Say whether this host can build, what is missing, and which profiles it can run; exit status 1 if it cannot."""
+    """Say whether this host can build, what is missing, and which profiles it can run; exit status 1 if it cannot.
+
+    Example: `castaway doctor --json`.
+    """
     import json
 
     from castaway.tools.doctor.report import examine

@@ -79,7 +79,10 @@ def start(context: typer.Context) -> None:
 
 @app.command()
 def params(path: Annotated[Path, typer.Argument(help="The file to check.")] = Path("params.yaml")) -> None:
-    """Check params.yaml: print OK, or the error in one line."""
+    """Check params.yaml: print OK, or the error in one line.
+
+    Example: `castaway params scratch/demo/params.yaml`.
+    """
     from castaway.rl.advantages import estimator_named
     from castaway.tasks.registry import read_params
 
@@ -96,7 +99,10 @@ def results(
     headline: Annotated[bool, typer.Option("--headline", help="One table with three rows per run.")] = False,
     markers: Annotated[str, typer.Option(help="Name of the markers in the file.")] = "results",
 ) -> None:
-    """Print the results of every run that has been built, as Markdown tables."""
+    """Print the results of every run that has been built, as Markdown tables.
+
+    Example: `castaway results --write docs/results.md`.
+    """
     from castaway.metrics.headline import headline_table
     from castaway.metrics.results import run_report
     from castaway.tasks.registry import read_params, task_class
@@ -124,7 +130,10 @@ def chat(
     seed: Annotated[int, typer.Option(help="Random seed for sampling.")] = 1,
     root: Annotated[Path, typer.Option(help="The repository with the run's models.")] = Path(),
 ) -> None:
-    """Chat with a trained model, a line a turn: /new starts over, /quit ends. STRICTBOT takes each line by itself."""
+    """Chat with a trained model, a line a turn: /new starts over, /quit ends. STRICTBOT takes each line by itself.
+
+    Example: `castaway chat --run strictbot --score`.
+    """
     from castaway.tasks.registry import read_params
     from castaway.tools.view import view_of
 
@@ -153,7 +162,10 @@ def chat(
 
 @app.command()
 def episode(path: Annotated[Path, typer.Argument(help="A .jsonl file in data/RUN/evaluate/POLICY/.")]) -> None:
-    """Print a saved episode: the replies, the verdicts on them, and the result."""
+    """Print a saved episode: the replies, the verdicts on them, and the result.
+
+    Example: `castaway episode data/marooned/evaluate/final/1000000000.jsonl`.
+    """
     from castaway.datasets.episodes import read_episode
     from castaway.tools.transcript import episode_text
 
@@ -165,7 +177,10 @@ def replay(
     path: Annotated[Path, typer.Argument(help="A .jsonl file in data/RUN/evaluate/POLICY/.")],
     to: Annotated[Path | None, typer.Option(help="File to write; default: beside the episode.")] = None,
 ) -> None:
-    """Write a saved episode of MAROONED as one HTML file that replays it in a browser."""
+    """Write a saved episode of MAROONED as one HTML file that replays it in a browser.
+
+    Example: `castaway replay data/marooned/evaluate/final/1000000000.jsonl --to game.html`.
+    """
     from castaway.datasets.episodes import read_episode
     from castaway.tools.marooned.replay.page import replay_page
 
@@ -182,7 +197,10 @@ def images(
     to: Annotated[Path | None, typer.Option(help="The folder to write to, instead of docs/images.")] = None,
     root: Annotated[Path, typer.Option(help="The repository.")] = Path(),
 ) -> None:
-    """Draw the pictures of the README: the stages, what PPO learned, and the page of an episode."""
+    """Draw the pictures of the README: the stages, what PPO learned, and the page of an episode.
+
+    Example: `castaway images --to pictures`.
+    """
     from castaway.tasks.registry import read_params
     from castaway.tools.images import draw_images
 
@@ -196,7 +214,10 @@ def balance(
     episodes: Annotated[int, typer.Option(min=1, help="Number of games of each match.")] = 500,
     processes: Annotated[int, typer.Option(min=1, help="Number of games played in parallel.")] = 1,
 ) -> None:
-    """Play scripted crews against scripted traitors, and print how often and how each side wins."""
+    """Play scripted crews against scripted traitors, and print how often and how each side wins.
+
+    Example: `castaway balance --scenario skiff --episodes 500 --processes 2`.
+    """
     from castaway.tools.marooned.balance import balance_table
 
     typer.echo(balance_table(scenario, episodes, processes))
@@ -210,7 +231,10 @@ def openenv(
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 for any free port.")] = 8000,
     sessions: Annotated[int, typer.Option(min=1, help="Maximum number of games at the same time.")] = 256,
 ) -> None:
-    """Serve MAROONED to OpenEnv trainers until Ctrl-C; each connection plays its own game."""
+    """Serve MAROONED to OpenEnv trainers until Ctrl-C; each connection plays its own game.
+
+    Example: `castaway openenv --port 8000 --sessions 64`.
+    """
     if rendering not in ("full", "compact"):
         raise CastawayError(f"there is no rendering {rendering!r}: choose full or compact")
     try:
@@ -230,7 +254,10 @@ def play(
     rendering: Annotated[str, typer.Option(help="Form of that model's prompts: full or compact.")] = "compact",
     save: Annotated[Path | None, typer.Option(help="Write the episode here, for `castaway replay`.")] = None,
 ) -> None:
-    """Play a sailor of MAROONED in the terminal; scripts or a trained model play the others."""
+    """Play a sailor of MAROONED in the terminal; scripts or a trained model play the others.
+
+    Example: `castaway play --sailor Eve --model data/marooned/merge`.
+    """
     from castaway.tools.marooned.terminal import play_game
 
     play_game(scenario, game, sailor, model, rendering, save)
@@ -241,7 +268,10 @@ def rules(
     scenarios: Annotated[list[str] | None, typer.Argument(help="Scenarios of MAROONED; default: all.")] = None,
     write: Annotated[Path | None, typer.Option(help="Write them between the markers in this file instead.")] = None,
 ) -> None:
-    """Print the constants and rewards of MAROONED's scenarios as tables."""
+    """Print the constants and rewards of MAROONED's scenarios as tables.
+
+    Example: `castaway rules skiff`.
+    """
     from castaway.envs.marooned.scenario import load_scenario
     from castaway.tools.marooned.rulebook import SCENARIOS, constants_table, pay_table
 

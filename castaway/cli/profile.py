@@ -20,7 +20,10 @@ def profile(
     ] = False,
     root: Root = Path(),
 ) -> None:
-    """List the profiles; or show what one changes in params.yaml, and the memory and time that its stages need."""
+    """List the profiles; or show what one changes in params.yaml, and the memory and time that its stages need.
+
+    Example: `castaway profile smollm2`.
+    """
     from castaway.tools.profiles.files import listing, profile_path, put_in_place, report
 
     if write and not name:
@@ -37,7 +40,10 @@ def configure(
     root: Root = Path(),
     force: Annotated[bool, typer.Option("--force", help="Overwrite a profile of that name.")] = False,
 ) -> None:
-    """Ask for accelerator, model, tasks, teacher and budget, and write a profile; Return takes the default."""
+    """Ask for accelerator, model, tasks, teacher and budget, and write a profile; Return takes the default.
+
+    Example: `castaway configure --force`.
+    """
     from castaway.tools.profiles.configure import ask
 
     typer.echo(ask(root, force, read=typer.get_text_stream("stdin").readline, say=typer.echo))

@@ -17,7 +17,10 @@ def new(
     name: Annotated[str, typer.Argument(help="The task's name: lower-case letters, digits and underscores.")],
     to: Annotated[Path | None, typer.Option(help="The folder to write; default: castaway-NAME.")] = None,
 ) -> None:
-    """Write a small package with a working game, its tests and a README; nothing is installed."""
+    """Write a small package with a working game, its tests and a README; nothing is installed.
+
+    Example: `castaway task new lights --to plugins/lights`.
+    """
     from castaway.tools.new_task import write_package
 
     typer.echo(write_package(name, to or Path(f"castaway-{name.replace('_', '-')}")))
@@ -28,7 +31,10 @@ def check(
     name: Annotated[str, typer.Argument(help="The task's name, which is that of its entry point.")],
     root: Annotated[Path, typer.Option(help="The repository.")] = Path(),
 ) -> None:
-    """Print what a task still lacks, one line each; the exit status is 2 if there is anything."""
+    """Print what a task still lacks, one line each; the exit status is 2 if there is anything.
+
+    Example: `castaway task check lights`.
+    """
     from castaway.tools.check_task import findings
 
     missing = list(findings(name, root))
@@ -41,7 +47,10 @@ def check(
 
 @app.command("id")
 def explain(task_id: Annotated[int, typer.Argument(help="An id of the task openspiel.")]) -> None:
-    """Explain a task id of the openspiel task: the game, its variant, the seat and the seeds."""
+    """Explain a task id of the openspiel task: the game, its variant, the seat and the seeds.
+
+    Example: `castaway task id 123456789`.
+    """
     from castaway.envs.openspiel.ids import episode_of, explained
 
     try:

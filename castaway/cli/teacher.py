@@ -35,7 +35,10 @@ def serve(
     log: Annotated[Path, typer.Option(help="File for vLLM's log.")] = Path("scratch/teacher.log"),
     ready: Annotated[float, typer.Option(min=1, help="Time that vLLM may take to start, in seconds.")] = 600.0,
 ) -> None:
-    """Serve a model with vLLM until Ctrl-C or SIGTERM; by default where `check` and `bench` look for it."""
+    """Serve a model with vLLM until Ctrl-C or SIGTERM; by default where `check` and `bench` look for it.
+
+    Example: `castaway teacher serve Qwen/Qwen2.5-0.5B-Instruct`.
+    """
     from castaway.serving.server import running, stop_requests
     from castaway.serving.vllm import Serving, find_vllm, read_adapter
 
@@ -51,7 +54,10 @@ def serve(
 
 @app.command()
 def check(url: Url = None, model: Model = None, params: Config = Path("params.yaml")) -> None:
-    """Ask for four verdicts, and print them next to those of the rules."""
+    """Ask for four verdicts, and print them next to those of the rules.
+
+    Example: `castaway teacher check`.
+    """
     from castaway.metrics.markdown import table
     from castaway.tasks.registry import read_params, task_of
     from castaway.tasks.reply import parse_reply
@@ -86,7 +92,10 @@ def bench(
     questions: Annotated[int, typer.Option(min=1, help="Questions at each level.")] = 128,
     levels: Annotated[list[int] | None, typer.Option("--level", min=1, help="Concurrent questions.")] = None,
 ) -> None:
-    """Measure throughput and latency of the answers, by the number of concurrent questions."""
+    """Measure throughput and latency of the answers, by the number of concurrent questions.
+
+    Example: `castaway teacher bench`.
+    """
     from castaway.metrics.markdown import table
     from castaway.tasks.registry import read_params, task_of
     from castaway.teacher.chat_client import Endpoint

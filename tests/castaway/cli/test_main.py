@@ -5,10 +5,13 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import typer
 
+from castaway.cli.main import app
 from tests.castaway.figures import EVALUATE, MOMENTS, REWARD_MODEL, save
 from tests.castaway.tools.marooned.replay.episodes import played
 from tests.miniature import edited
@@ -68,6 +71,9 @@ def test_help_names_every_command() -> None:
         "configure",
         "doctor",
         "lineage",
+        "diff",
+        "compare",
+        "report",
         "rules",
     ):
         assert f"\n  {command} " in result.stdout
@@ -227,3 +233,20 @@ def test_a_task_id_is_explained() -> None:
     assert "training (split 0)" in castaway("task", "id", "0").stdout
     assert "there is no episode -1" in told(castaway("task", "id", "--", "-1"))
     told(castaway("task", "id", "tic_tac_toe"))
+
+
+def commands(group: typer.core.TyperGroup, name: str = "castaway") -> Iterator[tuple[str, str]]:
+    """Each command, with the text of its help."""
+    for word, one in group.commands.items():
+        if isinstance(one, typer.core.TyperGroup):
+            yield from commands(one, f"{name} {word}")
+        else:
+            yield f"{name} {word}", one.help or ""
+
+
+def test_every_command_shows_an_example_of_itself() -> None:
+    group = typer.main.get_command(app)
+    assert isinstance(group, typer.core.TyperGroup)
+    found = dict(commands(group))
+    assert len(found) > 20
+    assert [name for name, text in found.items() if f"Example: `{name}" not in text] == []
