@@ -95,10 +95,18 @@ def test_an_out_without_weights_is_no_model(made: Callable[[str], declared.Decla
     )
 
 
+def evaluated(stage: declared.Declared) -> None:
+    """Write the metrics of an evaluation, from which the report is made."""
+    figures = {f"{name}{end}": 0.5 for name in ("success_rate", "invalid_rate") for end in ("", "_low", "_high")}
+    path = stage.root / "data" / stage.run / "metrics" / "evaluate.json"
+    write_json(path, {"sft": figures, "final": figures})
+
+
 def test_an_evaluation_can_be_watched(
     made: Callable[[str], declared.Declared], store: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     stage = made("evaluate@marooned")
+    evaluated(stage)
     folder = stage.root / "data/marooned/evaluate"
     for name in ("base/1", "final/9", "final/10"):
         path = folder / f"{name}.jsonl"
@@ -113,6 +121,8 @@ def test_an_evaluation_can_be_watched(
     client = MlflowClient(store)
     pages = [one.path for one in client.list_artifacts(str(run.run_id), "replays")]
     assert pages == ["replays/final-10.html", "replays/final-9.html"]
+    report = client.download_artifacts(str(run.run_id), "report.html", str(tmp_path))
+    assert "final, episode 3" in Path(report).read_text("utf-8")
     assert client.list_artifacts(str(run.run_id), "charts") == []
     page = client.download_artifacts(str(run.run_id), pages[0], str(tmp_path))
     assert "MAROONED, skiff, episode 3" in Path(page).read_text("utf-8")
@@ -124,7 +134,9 @@ def test_an_evaluation_has_the_charts_of_its_tasks_view(
 ) -> None:
     seats = ("", "mcts-10_", "mcts-50_")
     figures = {f"{seat}success_rate{end}": 0.5 for seat in seats for end in ("", "_low", "_high")}
-    run = tracking.StageRun(made("evaluate@openspiel"), of_task("openspiel"), {}, REVISION)
+    stage = made("evaluate@openspiel")
+    evaluated(stage)
+    run = tracking.StageRun(stage, of_task("openspiel"), {}, REVISION)
     run.succeed({"games": {"nim": {"final": figures}}}, {})
     assert capsys.readouterr().err == ""
     client = MlflowClient(store)

@@ -137,7 +137,7 @@ def _losses(folder: Path) -> list[Chart]:
     found = []
     for stage, heading in LOSSES.items():
         points = _points(_rows(folder / f"{stage}.json"), "loss")
-        if points:
+        if len(points) > 1:  # a single point is no curve
             found.append(Chart(heading, curves(heading, {"loss": points}, {}, ())))
     return found
 
@@ -165,7 +165,7 @@ def _episodes(folder: Path) -> list[Shown]:
         cut = f"{text[:LONGEST]}\n[the rest is in {path.name}]" if len(text) > LONGEST else text
         found.append(Shown(title, bool(header.get("success")), cut))
     # Of each policy a failure comes first; the sort keeps the order otherwise.
-    found.sort(key=lambda one: (not one.title.startswith("final"), one.success))
+    found.sort(key=lambda one: (not one.title.startswith("final,"), one.success))
     return found[:EPISODES]
 
 
@@ -178,4 +178,5 @@ def _rows(path: Path) -> list[dict[str, Any]]:
 
 
 def _numbers(path: Path) -> dict[str, Any]:
-    return from_file(path, flatten) if path.is_file() else {}
+    found = from_file(path, flatten) if path.is_file() else {}
+    return {name.replace("_", " ").replace(".", ": "): value for name, value in found.items()}

@@ -67,7 +67,7 @@ def test_what_the_page_says(root: Path) -> None:
     assert [chart.heading for chart in found.losses] == ["Loss of SFT"]
     assert found.corrections[:2] == [(5, HOSTILE), (2, "too long")]
     assert found.further == 10
-    assert found.agreement == {"judged_by.rules": 7, "disputes.legal": 2}
+    assert found.agreement == {"judged by: rules": 7, "disputes: legal": 2}
     # The failure of the final policy first: it is what one wants to see.
     assert [one.title.partition(",")[0] for one in found.episodes] == ["final", "final", "base"]
     assert [one.success for one in found.episodes] == [False, True, False]
