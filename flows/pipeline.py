@@ -27,10 +27,10 @@ from flows import declared, environment, report, slots
 from flows.display import Display, log_path, new_log
 from flows.elsewhere import build_elsewhere, sent
 from flows.process import interruptible
-from flows.ready import require_devices
+from flows.ready import require_devices, unchanged
 from flows.registry import after_build
 from flows.report import POOL, Outcome, Step
-from flows.reproduce import run_step
+from flows.reproduce import cached, run_step
 from flows.teacher import on_gpus, serving_for, what_to_serve
 from flows.turn import turn
 from flows.walk import Memory, Watcher, cores, free_gibibytes, gpus, recorded, walk
@@ -115,7 +115,11 @@ def build(
             flow = stack.enter_context(FlowRun("pipeline", name, steps=steps, log=partial(log_path, root)))
             watchers.append(flow)
 
+        same = frozenset[str]() if force else unchanged(root, steps)
+
         def run(step: Step, places: Sequence[int]) -> Outcome:
+            if step.address in same:
+                return cached(root, step)
             if step.device.startswith(POOL):
                 return build_elsewhere(root, step, new_log(root, step.address))
             own = step.device != "cpu" and devices > 1

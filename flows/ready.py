@@ -1,4 +1,4 @@
-"""Whether this host can run what has to run; said before anything is changed.
+"""What has to run, and whether this host can run it; said before anything is changed.
 
 A stage that is pinned to a device this host lacks is refused. What is built already, elsewhere or earlier, is no
 obstacle: DVC restores it on any host.
@@ -30,6 +30,30 @@ def require_devices(root: Path, steps: Sequence[Step], *, force: bool = False) -
             missing[step.device] = not hardware.has(step.device)
         if missing[step.device] and (force or must_run(root, step.address)):
             hardware.require(step.device, step.address)
+
+
+def unchanged(root: Path, steps: Sequence[Step]) -> frozenset[str]:
+    """Addresses of the steps that DVC would leave as they are: neither they nor what they depend on has changed.
+
+    One question for all steps: a `dvc repro` for each takes half a second longer. Where DVC cannot answer, because
+    another process holds its lock, the answer is none.
+
+    Args:
+        root: the root of the repository.
+        steps: the steps, dependencies first.
+    """
+    from dvc.exceptions import DvcException
+    from dvc.repo import Repo
+
+    try:
+        changed = Repo(str(root)).status()
+    except DvcException:
+        return frozenset()
+    found: set[str] = set()
+    for step in steps:
+        if step.address not in changed and found.issuperset(step.upstream):
+            found.add(step.address)
+    return frozenset(found)
 
 
 def must_run(root: Path, address: str) -> bool:

@@ -56,15 +56,23 @@ def run_step(
             message = f"{step.address} failed with exit status {status}; see {place}"
             return Outcome(step, "Failed", time.monotonic() - began, message)
         if not ran:
-            made = records.record_of(root, step.outs[0]) if step.outs else {}
-            return Outcome(step, "Cached", time.monotonic() - began, record=made)
+            return cached(root, step, time.monotonic() - began)
         now = declared.load(root, step.address)
         if not now.stage.outs_cached():
             # DVC itself ends with 0 then: its copy did not fit on the disk.
             message = "ran, but DVC could not save it (a full disk?); make room, and run it with --force"
             return Outcome(step, "Failed", time.monotonic() - began, f"{step.address} {message}")
-    made = records.record_of(root, step.outs[0]) if step.outs else {}
-    return Outcome(step, "Ran", time.monotonic() - began, changes(step.locked, now.locked), made)
+    return Outcome(step, "Ran", time.monotonic() - began, changes(step.locked, now.locked), made_by(root, step))
+
+
+def cached(root: Path, step: Step, seconds: float = 0.0) -> Outcome:
+    """The outcome of a step that was unchanged, or restored in so many seconds."""
+    return Outcome(step, "Cached", seconds, record=made_by(root, step))
+
+
+def made_by(root: Path, step: Step) -> dict[str, Any]:
+    """The record of the run that made the outputs of a step; empty if there is none."""
+    return records.record_of(root, step.outs[0]) if step.outs else {}
 
 
 def changes(before: Mapping[str, str], now: Mapping[str, str]) -> str:

@@ -21,6 +21,7 @@ from flows.__main__ import main as flows
 from flows.__main__ import parser
 from flows.display import last_text, log_path, new_log
 from flows.environment import silence
+from flows.ready import unchanged
 from flows.report import DRIVER, Outcome, Step
 from flows.reproduce import rescue, run_step
 from flows.stage import RECEIPT
@@ -126,6 +127,32 @@ def test_the_command_shows_a_table_and_leaves_a_parent_run(ship: Repository) -> 
     assert (first.info.status, last.info.status) == ("FAILED", "FINISHED")
     table = json.loads(Path(client.download_artifacts(last.info.run_id, "stages.json")).read_text())
     assert dict(zip(table["columns"], table["data"][1], strict=True))["state"] == "Ran"
+
+
+def test_what_is_unchanged_starts_no_process(ship: Repository) -> None:
+    ship.change("dvc.yaml", "device: cuda", "device: cpu")
+    logs = ship.root / "scratch/logs"
+
+    def asked() -> set[str]:
+        """The stages that DVC was asked to reproduce in a build: each of them has a log."""
+        shutil.rmtree(logs, ignore_errors=True)
+        done = ship.run("flows", "pipeline")
+        assert done.returncode == 0, done.stderr
+        return {path.stem for path in logs.glob("*.log")}
+
+    assert asked() == {"sail", "mast", "flag", "anchor"}
+    assert asked() == set()
+    ship.change("params.yaml", "seed: 1", "seed: 2")
+    assert asked() == {"mast", "flag"}  # the mast may become another one, so the flag is no longer known
+    (ship.root / "data/anchor").unlink()
+    assert asked() == {"anchor"}
+    assert (ship.root / "data/anchor").read_text() == "iron\n"
+
+    steps = pipeline.plan(ship.root, [])
+    assert unchanged(ship.root, steps) == {"sail", "mast", "flag", "anchor"}
+    lock = zc.lockfile.LockFile(str(ship.root / ".dvc/tmp/lock"))
+    assert unchanged(ship.root, steps) == set()  # another DVC is at work: each stage is asked for in its turn
+    lock.close()
 
 
 def test_a_stage_that_takes_too_long_is_stopped_with_all_its_children(ship: Repository) -> None:
