@@ -7,6 +7,7 @@ each pass. The gradients of A and B follow directly, without a gradient of W' (H
     y = x W'^T      dx = dy W'      dA = s (dy B)^T x      dB = s dy^T (x A^T)
 
 Only float32 weights are folded: in a lower precision, the small contribution of an adapter would be lost by rounding.
+Layers in bfloat16 compute both products, in their own precision (`castaway/models/low_precision.py`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ import torch
 from peft.tuners.lora import Linear as LoraLinear
 from torch import nn
 
-from castaway.models.products import LARGE, product
+from castaway.models.low_precision import adapted_linear
+from castaway.models.products import LARGE, fixed_product, product
 
 
 class _FoldedLinear(torch.autograd.Function):
@@ -49,16 +51,10 @@ class _FoldedLinear(torch.autograd.Function):
         return to_inputs, None, None, to_down, to_up, None
 
 
+PRECISIONS = (torch.float32, torch.bfloat16)
+"""Of the layers that are made cheaper."""
 HUGE = 2**22
 """Number of elements of a weight whose layout is worth a change for one pass."""
-ROWS = 64
-"""Number of rows that weights for sampling are laid out for; other numbers work as well."""
-
-
-def _packed(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-    """The product with a weight in oneDNN's layout."""
-    result: torch.Tensor = torch.ops.mkldnn._linear_pointwise(rows, weight, bias, "none", [], "")
-    return result
 
 
 @contextmanager
@@ -70,15 +66,17 @@ def folded(model: nn.Module) -> Iterator[None]:
     If the adapters are disabled, the layers use the base weights. Neither the weights nor which adapter is active may
     change inside the context; a context inside another one changes nothing. The backward pass may come after it. With
     gradient checkpointing nothing is folded for training: the backward pass would compute the layers again, after this
-    context, and all folded weights are in memory until then.
+    context, and all folded weights are in memory until then. Layers in bfloat16 are left to PEFT then in every pass, so
+    that training rounds as scoring does.
     """
     head = _packed_head(model)
-    again = torch.is_grad_enabled() and getattr(model, "is_activation_checkpointing", False)
-    modules = [] if again else model.modules()
+    checkpointing = getattr(model, "is_activation_checkpointing", False)
+    precisions = (torch.float32,) if checkpointing else PRECISIONS
+    modules = [] if checkpointing and torch.is_grad_enabled() else model.modules()
     layers = [
         module
         for module in modules
-        if isinstance(module, LoraLinear) and "forward" not in vars(module) and _can_be_folded(module)
+        if isinstance(module, LoraLinear) and "forward" not in vars(module) and _can_be_folded(module, precisions)
     ]
     for layer in layers:
         layer.forward = _forward(layer)
@@ -98,12 +96,12 @@ def _packed_head(model: nn.Module) -> Iterator[None]:
     """
     owner: Any = model
     head: Any = owner.get_output_embeddings() if hasattr(owner, "get_output_embeddings") else None
-    plain = type(head) is nn.Linear and head.weight.dtype is torch.float32 and not head.weight.requires_grad
+    plain = type(head) is nn.Linear and head.weight.dtype in PRECISIONS and not head.weight.requires_grad
     if not plain or head.weight.numel() < HUGE or not torch.is_inference_mode_enabled() or not head.weight.is_cpu:
         yield
         return
     before = vars(head).get("forward")
-    head.forward = _fixed(head.weight.detach(), head.bias)
+    head.forward = fixed_product(head.weight.detach(), head.bias)
     try:
         yield
     finally:
@@ -112,13 +110,13 @@ def _packed_head(model: nn.Module) -> Iterator[None]:
             head.forward = before
 
 
-def _can_be_folded(layer: LoraLinear) -> bool:
-    """Whether this is a frozen float32 layer with one active plain LoRA adapter without dropout.
+def _can_be_folded(layer: LoraLinear, precisions: tuple[torch.dtype, ...]) -> bool:
+    """Whether this is a frozen layer in one of the precisions with one active plain LoRA adapter without dropout.
 
     Or with none, if it is large: a small layer without an adapter is as fast as it is.
     """
     base: Any = layer.get_base_layer()
-    plain = type(base) is nn.Linear and base.weight.dtype is torch.float32 and not base.weight.requires_grad
+    plain = type(base) is nn.Linear and base.weight.dtype in precisions and not base.weight.requires_grad
     if not plain or layer.merged:
         return False
     active = layer.active_adapters
@@ -133,27 +131,20 @@ def _can_be_folded(layer: LoraLinear) -> bool:
     )
 
 
-def _fixed(weight: torch.Tensor, bias: torch.Tensor | None) -> Callable[[torch.Tensor], torch.Tensor]:
-    """The product with a weight that stays the same."""
-    if weight.is_cpu and weight.numel() >= LARGE and torch.is_inference_mode_enabled():
-        # In the layout that oneDNN computes with, it need not be brought into it for each of a hundred tokens.
-        packed = torch.ops.mkldnn._reorder_linear_weight(weight, ROWS)
-        return lambda rows: _packed(rows, packed, bias)
-    return lambda rows: product(rows, weight, bias)
-
-
 def _forward(layer: LoraLinear) -> Callable[[torch.Tensor], torch.Tensor]:
     """The layer's forward function with its folded weight."""
     base: Any = layer.get_base_layer()
     if layer.disable_adapters:
-        return _fixed(base.weight.detach(), base.bias)
+        return fixed_product(base.weight.detach(), base.bias)
     name = layer.active_adapters[0]
     down: Any = layer.lora_A[name].weight
     up: Any = layer.lora_B[name].weight
     scale = float(layer.scaling[name])
+    if base.weight.dtype is torch.bfloat16:
+        return adapted_linear(base.weight.detach(), base.bias, down, up, scale)
     weight = torch.addmm(base.weight.detach(), up.detach(), down.detach(), alpha=scale)
     if weight.numel() >= LARGE and torch.is_inference_mode_enabled():
-        return _fixed(weight, base.bias)
+        return fixed_product(weight, base.bias)
 
     def forward(inputs: torch.Tensor) -> torch.Tensor:
         result: torch.Tensor = _FoldedLinear.apply(inputs, weight, base.bias, down, up, scale)

@@ -118,9 +118,8 @@ def test_an_adapter_that_is_off_stays_off(rows: int, gradients: bool) -> None:
     assert not torch.allclose(model(inputs), plain)
 
 
-@pytest.mark.parametrize("case", [{"dropout": 0.5}, {"dtype": torch.bfloat16}])
-def test_what_cannot_be_folded_exactly_is_left_to_peft(case: dict[str, Any]) -> None:
-    model = adapted(**case)
+def test_a_layer_with_dropout_is_left_to_peft() -> None:
+    model = adapted(dropout=0.5)
     with folded(model):
         assert not any("forward" in vars(module) for module in model.modules())
 
