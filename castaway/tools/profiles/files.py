@@ -27,7 +27,7 @@ def listing(root: Path) -> str:
     Raises:
         CastawayError: there are none, or one is invalid.
     """
-    paths = sorted((root / FOLDER).glob("*.yaml"))
+    paths = sorted((root / FOLDER).glob("*.yaml"), key=lambda path: path.stem)
     if not paths:
         raise CastawayError(
             f"there are no profiles in {root / FOLDER}; run in a clone of the repository, or give --root"
