@@ -77,14 +77,16 @@ def main() -> None:
 
 
 def real_model(folder: Path, quick: bool) -> str:
-    """The table of a real model, or a sentence that says how to get one."""
+    """The tables of a real model, or a sentence that says how to get one."""
     if not (folder / "config.json").is_file():
         command = f"make repro PROFILE={PROFILE} TARGETS=base@{PROFILE}"
         place = os.path.relpath(folder, HERE.parent)
         return f"Not measured: `{place}` is no model; `{command}` builds SmolLM2, and `--model` names another folder."
     threads = read_params(HERE.parent / "profiles" / f"{PROFILE}.yaml").threads
     name = "SmolLM2-135M-Instruct" if folder == BUILT else folder.name
-    return f"{name}. {real_model_table(folder, threads, count=2 if quick else 32, rounds=1 if quick else 3)}"
+    count, rounds = (2, 1) if quick else (32, 3)
+    tables = [real_model_table(folder, threads, count, rounds, dtype) for dtype in ("float32", "bfloat16")]
+    return f"{name}. " + "\n\n".join(tables)
 
 
 def machine() -> str:

@@ -48,8 +48,8 @@ ROOT = Path(__file__).parents[1]
 VLLM = ROOT / ".venv-vllm"
 Figures = dict[str, float]
 """`speed`, in tokens per second, and `peak`, of memory in GB."""
-Way = Callable[[Path, int], Figures]
-"""Measures with a model folder and a number of prompts."""
+Way = Callable[[Path, int, torch.dtype], Figures]
+"""Measures with a model folder, a number of prompts, and the precision of the weights."""
 
 
 def prompts(folder: Path, count: int, seed: int = 0) -> list[list[int]]:
@@ -65,8 +65,8 @@ def figures(step: Callable[[], object], tokens: int) -> Figures:
     return {"speed": tokens / seconds, "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6}
 
 
-def generate(folder: Path, count: int) -> Figures:
-    model: Any = load_model(folder)
+def generate(folder: Path, count: int, dtype: torch.dtype) -> Figures:
+    model: Any = load_model(folder, dtype=dtype)
     model.generation_config.eos_token_id = None
     settings = {"do_sample": True, "top_k": 0, "max_new_tokens": REPLY, "pad_token_id": 0}
     tokens = torch.tensor(prompts(folder, count))
@@ -79,7 +79,7 @@ def generate(folder: Path, count: int) -> Figures:
     return figures(step, count * REPLY)
 
 
-def vllm(folder: Path, count: int) -> Figures:
+def vllm(folder: Path, count: int, dtype: torch.dtype) -> Figures:
     """The server is asked for other prompts before, since it keeps those that it has read."""
     with tempfile.TemporaryDirectory(prefix="castaway-bench-") as scratch:
         serving = Serving(
@@ -99,8 +99,8 @@ def _peak(process: int) -> float:
     return int(found[1]) / 1e6 if found else 0.0
 
 
-def our_sampling(folder: Path, count: int) -> Figures:
-    actor = ActorCritic(new_adapter(load_model(folder), LORA))
+def our_sampling(folder: Path, count: int, dtype: torch.dtype) -> Figures:
+    actor = ActorCritic(new_adapter(load_model(folder, dtype=dtype), LORA))
     generator = torch.Generator().manual_seed(0)
 
     def step() -> None:
@@ -110,8 +110,8 @@ def our_sampling(folder: Path, count: int) -> Figures:
     return figures(step, count * REPLY)
 
 
-def our_update(folder: Path, count: int) -> Figures:
-    actor = ActorCritic(new_adapter(load_model(folder), LORA))
+def our_update(folder: Path, count: int, dtype: torch.dtype) -> Figures:
+    actor = ActorCritic(new_adapter(load_model(folder, dtype=dtype), LORA))
     pairs = [(prompt, prompt[-REPLY:]) for prompt in prompts(folder, count)]
 
     def step() -> None:
@@ -122,23 +122,23 @@ def our_update(folder: Path, count: int) -> Figures:
     return figures(step, count * (SHARED + OWN + REPLY))
 
 
-def our_sft(folder: Path, count: int) -> Figures:
+def our_sft(folder: Path, count: int, dtype: torch.dtype) -> Figures:
     from castaway.models.trainers import FoldedSFTTrainer
 
-    return _sft(folder, count, FoldedSFTTrainer, ours=True)
+    return _sft(folder, count, dtype, FoldedSFTTrainer, ours=True)
 
 
-def trl_sft(folder: Path, count: int) -> Figures:
+def trl_sft(folder: Path, count: int, dtype: torch.dtype) -> Figures:
     from trl import SFTTrainer
 
-    return _sft(folder, count, SFTTrainer, ours=False)
+    return _sft(folder, count, dtype, SFTTrainer, ours=False)
 
 
-def _sft(folder: Path, count: int, trainer_class: Any, ours: bool) -> Figures:
+def _sft(folder: Path, count: int, dtype: torch.dtype, trainer_class: Any, ours: bool) -> Figures:
     from datasets import Dataset
     from trl import SFTConfig
 
-    tokenizer, model = ChatTokenizer.load(folder), load_model(folder)
+    tokenizer, model = ChatTokenizer.load(folder), load_model(folder, dtype=dtype)
     rows = [labelled(prompt, prompt[-REPLY:]) for prompt in prompts(folder, count)]
     with tempfile.TemporaryDirectory(prefix="castaway-bench-") as scratch:
         settings = trainer_settings(Path(scratch), seed=0, device="cpu", epochs=1, batch_size=count, learning_rate=1e-4)
@@ -165,12 +165,12 @@ WAYS: dict[str, tuple[Way, str]] = {
 """The ways with the units of their speeds; the others are compared with the first of their unit."""
 
 
-def measured(name: str, folder: Path, count: int, threads: int) -> Figures:
+def measured(name: str, folder: Path, count: int, threads: int, dtype: str) -> Figures:
     """The figures of one way, in a process of its own."""
     command = [sys.executable, "-m", "benchmarks.real_model", str(folder.absolute()), "--threads", str(threads)]
     cores = ",".join(map(str, sorted(os.sched_getaffinity(0))[:threads]))
     done = subprocess.run(
-        [*command, "--count", str(count), "--way", name],
+        [*command, "--count", str(count), "--dtype", dtype, "--way", name],
         cwd=ROOT,
         env={**os.environ, **FROM_THE_START, "VLLM_CPU_OMP_THREADS_BIND": cores},
         capture_output=True,
@@ -183,13 +183,13 @@ def measured(name: str, folder: Path, count: int, threads: int) -> Figures:
     return found
 
 
-def real_model_table(folder: Path, threads: int, count: int, rounds: int) -> str:
+def real_model_table(folder: Path, threads: int, count: int, rounds: int, dtype: str = "float32") -> str:
     """A Markdown table of all ways; medians of `rounds` rounds, in which the ways take turns."""
     ways = {name: unit for name, (way, unit) in WAYS.items() if way is not vllm or VLLM.is_dir()}
     found: dict[str, list[Figures]] = {name: [] for name in ways}
     for _ in range(rounds):
         for name in ways:
-            found[name].append(measured(name, folder, count, threads))
+            found[name].append(measured(name, folder, count, threads, dtype))
     first: dict[str, float] = {}
     rows = []
     for name, unit in ways.items():
@@ -197,7 +197,7 @@ def real_model_table(folder: Path, threads: int, count: int, rounds: int) -> str
         first.setdefault(unit, speed)
         rows.append([name, unit, f"{speed:,.0f}", f"{speed / first[unit]:.2f}", f"{peak:.1f}"])
     head = (
-        f"{count} prompts of {SHARED + OWN} tokens, {SHARED} of them shared, {REPLY} new tokens, float32, {threads} "
+        f"{count} prompts of {SHARED + OWN} tokens, {SHARED} of them shared, {REPLY} new tokens, {dtype}, {threads} "
         f"thread(s); medians of {rounds}, in turns."
     )
     without = "" if VLLM.is_dir() else " Without vLLM, which `make setup-vllm` installs."
@@ -211,13 +211,16 @@ def main() -> None:
     top.add_argument("--threads", type=int, default=2)
     top.add_argument("--count", type=int, default=32, help="prompts in a batch")
     top.add_argument("--rounds", type=int, default=3)
+    top.add_argument(
+        "--dtype", choices=["float32", "bfloat16"], default="float32", help="of the weights; vLLM: its own"
+    )
     top.add_argument("--way", choices=WAYS, help="measure only this, and print one line of JSON")
     asked = top.parse_args()
     if asked.way:
         torch.set_num_threads(asked.threads)
-        print(json.dumps(WAYS[asked.way][0](asked.folder, asked.count)))
+        print(json.dumps(WAYS[asked.way][0](asked.folder, asked.count, getattr(torch, asked.dtype))))
     else:
-        print(real_model_table(asked.folder, asked.threads, asked.count, asked.rounds))
+        print(real_model_table(asked.folder, asked.threads, asked.count, asked.rounds, asked.dtype))
 
 
 if __name__ == "__main__":
