@@ -130,6 +130,7 @@ def context_of(
         observe=observe,
         trace=trace,
         device=stage.device,
+        sharded=stage.torchrun.shard,
         readable=frozenset(stage.inputs.data),
         original=environment.main_root(stage.root),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,8 @@ class Context:
     """Records one external call with its inputs and outputs, only to MLflow."""
     device: str
     """The kind of device that the stage runs on: `cpu`, `cuda` or `mi300x`."""
+    sharded: bool = field(default=False, kw_only=True)
+    """Whether the processes that train together keep only a part of the base model each."""
 
     @property
     def output(self) -> Path:

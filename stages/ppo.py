@@ -32,6 +32,7 @@ from castaway.rl.ppo import PpoTrainer
 from castaway.rl.ranks import Ranks, process_group
 from castaway.rl.sampling import SamplingRules
 from castaway.rl.served_sampler import ServedSampler
+from castaway.rl.sharding import shard
 from castaway.rl.tasks import TaskSource
 from castaway.tasks.registry import task_of
 from castaway.tasks.task import Task
@@ -145,7 +146,8 @@ def _trainer(
     actor = ActorCritic(policy)
     # The reward model began as the same SFT policy: it is a second adapter on the same trunk.
     scorer = RewardScorer.beside(policy, context.folder("reward_model"), tokenizer, params.tokens_per_pass)
-    return PpoTrainer(
+    pace = shard(actor.causal, context.torch_device) if context.sharded else None
+    trainer = PpoTrainer(
         actor.to(context.torch_device),
         tokenizer,
         make=task.make,
@@ -157,6 +159,9 @@ def _trainer(
         served=served,
         curves=task.curves,
     )
+    if pace:
+        trainer.ranks.keep(pace)
+    return trainer
 
 
 def _source(context: Context, task: Task[Any]) -> TaskSource:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import psutil
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from castaway.tools.host_file import Torchrun
 from tests.flows.running import until
@@ -89,6 +91,18 @@ def test_two_hosts_train_what_one_does(trained: tuple[Path, dict[str, str]], tmp
         assert second.wait(PATIENCE) == 0, output(hosts[1])
     assert ppo_digest(hosts[0]) == trained[1]
     assert not (hosts[1] / "data/marooned/ppo").exists()
+
+
+def test_a_sharded_model_learns_what_a_whole_one_does(trained: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
+    root = copy(trained, tmp_path)
+    write(root, Torchrun(nproc_per_node=2, shard=True))
+    with started(root) as agent:
+        assert agent.wait(PATIENCE) == 0, output(root)
+    sharded, whole = (load_file(place / "data/marooned/ppo/adapter_model.safetensors") for place in (root, trained[0]))
+    assert sharded.keys() == whole.keys()
+    # It rounds otherwise: no adapter is folded into weights that are whole only inside a block.
+    assert all(torch.allclose(weight, whole[name], rtol=0, atol=1e-3) for name, weight in sharded.items())
+    assert any(not torch.equal(weight, whole[name]) for name, weight in sharded.items())
 
 
 def copy(trained: tuple[Path, dict[str, str]], place: Path) -> Path:

@@ -116,8 +116,9 @@ def _can_be_folded(layer: LoraLinear, precisions: tuple[torch.dtype, ...]) -> bo
     Or with none, if it is large: a small layer without an adapter is as fast as it is.
     """
     base: Any = layer.get_base_layer()
-    plain = type(base) is nn.Linear and base.weight.dtype in precisions and not base.weight.requires_grad
-    if not plain or layer.merged:
+    # A sharded weight is no plain parameter: it is whole inside its block's forward function only.
+    whole = type(base) is nn.Linear and type(base.weight) is nn.Parameter
+    if not whole or base.weight.dtype not in precisions or base.weight.requires_grad or layer.merged:
         return False
     active = layer.active_adapters
     if layer.disable_adapters and not active:

@@ -39,7 +39,8 @@ def hidden_states_at(decoder: Any, lines: torch.Tensor, columns: torch.Tensor, *
     """
     block = decoder.layers[-1]
     again = decoder.training and getattr(decoder, "is_activation_checkpointing", False) and torch.is_grad_enabled()
-    if type(block).__name__ not in KNOWN_BLOCKS or again:
+    # FSDP gives a block that it shards a class of its own.
+    if type(block).__name__.removeprefix("FSDP") not in KNOWN_BLOCKS or again:
         states: torch.Tensor = decoder(**inputs).last_hidden_state[lines, columns]
         return states
 

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from peft.tuners.tuners_utils import BaseTunerLayer
+from torch import nn
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from castaway.config.sections import LoraParams
@@ -51,6 +52,13 @@ def new_adapter(model: PreTrainedModel, params: LoraParams) -> PeftModel:
 def load_adapter(model: PreTrainedModel, folder: Path, trainable: bool) -> PeftModel:
     """A model with an adapter from disk, for further training or for inference only."""
     return PeftModel.from_pretrained(model, folder, is_trainable=trainable)
+
+
+def adapter_weights(model: nn.Module) -> set[nn.Parameter]:
+    """The weights of all adapters of the model."""
+    layers = [module for module in model.modules() if isinstance(module, BaseTunerLayer)]
+    named = (pair for layer in layers for pair in layer.named_parameters())
+    return {weight for name, weight in named if not name.startswith("base_layer.")}
 
 
 @contextmanager

@@ -10,12 +10,19 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import distributed
 
 Item = TypeVar("Item")
+
+
+class Pace(Protocol):
+    """Keeps the passes of all processes in step (`castaway.rl.sharding`)."""
+
+    def wait(self) -> None:
+        """Join the passes of the others until no process has one to run."""
 
 
 @contextmanager
@@ -48,6 +55,15 @@ class Ranks:
         """This process, from 0."""
         self.count: int = distributed.get_world_size() if together else 1
         """How many there are."""
+        self._pace: Pace | None = None
+
+    def keep(self, pace: Pace) -> None:
+        """Before anything is exchanged, join the passes that other processes still run through a sharded model."""
+        self._pace = pace
+
+    def _wait(self) -> None:
+        if self._pace:
+            self._pace.wait()
 
     def share(self, items: Sequence[Item]) -> list[Item]:
         """Every `count`-th item: this process's share."""
@@ -57,6 +73,7 @@ class Ranks:
         """The sum over all processes; every one must ask for it."""
         if self.count == 1:
             return value
+        self._wait()
         result = value.detach().clone()
         distributed.all_reduce(result)
         return result
@@ -65,6 +82,7 @@ class Ranks:
         """What each process has, in the order of the processes."""
         if self.count == 1:
             return [value]
+        self._wait()
         found: list[Any] = [None] * self.count
         distributed.all_gather_object(found, value)
         return found
@@ -92,6 +110,7 @@ class Ranks:
         """What the first process has."""
         if self.count == 1:
             return value
+        self._wait()
         box = [value]
         distributed.broadcast_object_list(box, src=0)
         return box[0]
@@ -110,6 +129,7 @@ class Ranks:
             return
         known = [weight for weight in weights if weight.requires_grad]
         gradients = [weight.grad if weight.grad is not None else torch.zeros_like(weight) for weight in known]
+        self._wait()
         flat = torch.cat([gradient.reshape(-1) for gradient in gradients])
         distributed.all_reduce(flat)
         for weight, part in zip(known, flat.split([weight.numel() for weight in known]), strict=True):

@@ -10,7 +10,7 @@ For example:
       ppo@marooned: mi300x
     checkpoints: /mnt/shared  # where killed stages resume from, instead of scratch/: a folder that several hosts reach
     torchrun:                 # several processes that train together, started by torchrun; names as its own
-      ppo@marooned: {nproc_per_node: 8, max_restarts: 3}
+      ppo@marooned: {nproc_per_node: 8, max_restarts: 3, shard: true}   # shard: each keeps a part of the model
 """
 
 from __future__ import annotations
@@ -49,6 +49,9 @@ class Torchrun(Section):
     """Address of host 0."""
     master_port: PositiveInteger | None = None
     """A free port of host 0; null: torchrun chooses one, which the processes of a single host can do with."""
+    shard: bool = False
+    """Whether each process keeps only its part of the base model, which takes less memory and more time. Not a name of
+    torchrun's."""
 
     @model_validator(mode="after")
     def _hosts(self) -> Torchrun:
@@ -56,6 +59,8 @@ class Torchrun(Section):
             raise ValueError(f"node_rank is {self.node_rank}, expected less than nnodes, {self.nnodes}")
         if self.nnodes > 1 and self.master_port is None:
             raise ValueError("master_port is null, expected a port of host 0 if nnodes is above 1")
+        if self.shard and self.nnodes * self.nproc_per_node == 1:
+            raise ValueError("shard is true, expected several processes: nproc_per_node or nnodes above 1")
         return self
 
 

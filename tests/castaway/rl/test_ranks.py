@@ -20,13 +20,26 @@ def run(code: list[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
 
-def test_two_processes_make_the_update_of_one(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What one process has trained."""
+    place = tmp_path_factory.mktemp("alone") / "trained"
+    done = run(["-m", "tests.castaway.rl.training", str(place)])
+    assert done.returncode == 0, done.stderr[-3000:]
+    return place
+
+
+@pytest.mark.parametrize("how", ["whole", "sharded"])
+def test_two_processes_make_the_update_of_one(how: str, alone: Path, tmp_path: Path) -> None:
+    """Sharded, a process keeps half of the base model, and joins the other's passes where it has fewer of its own."""
     torchrun = ["-m", "torch.distributed.run", *arguments(Torchrun(nproc_per_node=2)), "--log-dir", str(tmp_path)]
-    for processes, starter in ((1, []), (2, torchrun)):
-        done = run([*starter, "-m", "tests.castaway.rl.training", str(tmp_path / f"of-{processes}")])
-        assert done.returncode == 0, done.stderr[-3000:]
-    for name in ("plain", "rich"):
-        one, two = (torch.load(tmp_path / f"of-{n}.{name}", weights_only=False) for n in (1, 2))
+    done = run([*torchrun, "-m", "tests.castaway.rl.training", str(tmp_path / "trained"), how])
+    assert done.returncode == 0, done.stderr[-3000:]
+    for name in ("plain", "rich", "again"):
+        one, two = (
+            torch.load(place.with_suffix(f".{name}"), weights_only=False) for place in (alone, tmp_path / "trained")
+        )
+        assert one["held"] == 1 and (two["held"] < 0.6 if how == "sharded" else two["held"] == 1)
         before = {key: value for key, value in one["history"][0].items() if key != "minibatches"}
         assert one["weights"].keys() == two["weights"].keys()
         for key, weight in one["weights"].items():

@@ -1,6 +1,6 @@
 """Trains a small student for some steps, alone or started by torchrun, and saves its weights: a program for tests.
 
-python -m tests.castaway.rl.training FILE
+python -m tests.castaway.rl.training FILE [sharded]
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.ppo import PpoTrainer
 from castaway.rl.ranks import process_group
 from castaway.rl.rollout import Generation
+from castaway.rl.sharding import shard
 from castaway.tasks.environment import Message, Prompt
 from castaway.teacher.rules import RulesTeacher
 from tests.castaway.rl.small import AnyText, Crossroads, ppo_params, source_of, stirred, student
@@ -64,11 +65,15 @@ class LengthScorer:
         return [len(text) / 20 - 1 for _, text in situations]
 
 
-def train(place: Path, changes: dict[str, Any], steps: int = 3) -> None:
+def train(place: Path, changes: dict[str, Any], *, checkpointing: bool, sharded: bool, steps: int = 3) -> None:
     """Some steps; the first process saves the weights."""
     torch.set_num_threads(1)
     actor, tokenizer = student()
     stirred(actor)
+    if checkpointing:
+        actor.causal.activation_checkpointing_enable({"use_reentrant": False})
+    whole = sum(weight.numel() for weight in actor.causal.get_decoder().layers.parameters())
+    pace = shard(actor.causal, "cpu") if sharded else None
     settings: dict[str, Any] = {
         "episodes_per_step": 5, "traitor_share": 0.0, "minibatch_turns": 4, "steps": 10, "sft_interval": 2,
         "sft_minimum": 1, "sft_learning_rate": 1e-3, "learning_rate": 1e-3, "penalty_weight": 1.0, "reward_scale": 0.3,
@@ -76,19 +81,25 @@ def train(place: Path, changes: dict[str, Any], steps: int = 3) -> None:
     params = ppo_params(**{**settings, **changes})
     teacher, served = RulesTeacher(AnyText()), lambda actor, generator: Scripted(actor, tokenizer)
     trainer = PpoTrainer(actor, tokenizer, Numbered, teacher, LengthScorer(), params, 3, source_of(3), served)
+    if pace:
+        trainer.ranks.keep(pace)
     history = [trainer.step() for _ in range(steps)]
     if trainer.ranks.rank == 0:
         weights = {name: weight.detach() for name, weight in actor.named_parameters() if weight.requires_grad}
-        torch.save({"weights": weights, "history": history, "corrections": len(trainer.corrections)}, place)
+        layers = actor.causal.get_decoder().layers
+        held = sum(getattr(weight, "_local_tensor", weight).numel() for weight in layers.parameters())
+        corrections = len(trainer.corrections)
+        torch.save({"weights": weights, "history": history, "corrections": corrections, "held": held / whole}, place)
 
 
-def main(place: Path) -> None:
-    """Train twice: with a plain policy loss, and with all that an update can do."""
+def main(place: Path, sharded: bool) -> None:
+    """Train with a plain policy loss, with all that an update can do, and with hidden states computed again."""
     rich = {"critic_warmup": 1, "kl_in": "loss", "kl_estimator": "k3", "importance_cap": 2.0, "normalise_by": "batch"}
-    with process_group():  # one for both: a second one would find what the first left in torchrun's store
-        for name, changes in (("plain", {}), ("rich", rich)):
-            train(place.with_suffix(f".{name}"), changes)
+    with process_group():  # one for all: a second one would find what the first left in torchrun's store
+        train(place.with_suffix(".plain"), {}, checkpointing=False, sharded=sharded)
+        train(place.with_suffix(".rich"), rich, checkpointing=False, sharded=sharded)
+        train(place.with_suffix(".again"), {}, checkpointing=True, sharded=sharded)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2:] == ["sharded"])
