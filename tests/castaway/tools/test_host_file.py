@@ -48,6 +48,10 @@ def test_a_stage_has_the_processes_of_its_address(tmp_path: Path) -> None:
             "host.yaml: torchrun.ppo.master_port is null, expected a port of host 0 if nnodes is above 1",
         ),
         (
+            "torchrun: {ppo: {shard: true}}",
+            "host.yaml: torchrun.ppo.shard is true, expected several processes: nproc_per_node or nnodes above 1",
+        ),
+        (
             "torchrun: {ppo: {node_rank: 1}}",
             "host.yaml: torchrun.ppo.node_rank is 1, expected less than nnodes, 1",
         ),
