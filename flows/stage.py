@@ -32,7 +32,7 @@ from castaway.rl.advantages import estimator_named
 from castaway.tasks.registry import read_params
 from castaway.tools import hardware, prefect_address
 from castaway.tools.host_file import load_host
-from flows import declared, environment, records, torchrun
+from flows import declared, environment, ledger, records, torchrun
 from flows.lifeline import end_with_starters
 from flows.plugins import task_code
 from flows.put_back import put_back
@@ -180,6 +180,8 @@ def execute(stage: declared.Declared, params: Params, device: hardware.Device, s
         **code_facts(stage.run, params),
     }
     records.write_json(records.record_path(stage.root, stage.run, stage.name), record)
+    if stage.name == "evaluate":
+        ledger.record(stage, params.for_run(stage.run), began, code)
     if receipt := os.environ.get(RECEIPT):
         records.write_json(Path(receipt), record)
     # At the very end: whatever fails before, the stage can go on from there.

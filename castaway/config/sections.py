@@ -255,9 +255,18 @@ class CorrectionSftParams(StageSection):
     """Largest number of corrections to use; the newest are taken."""
 
 
+LAST_BLOCK = 990
+"""The last `evaluate.block` that is no audit: ten seeds play it and the nine after it, and audits begin at 1,000."""
+
+
 class EvaluateParams(StageSection):
     """Evaluation on held-out ids, without a teacher."""
 
+    block: NaturalNumber
+    """The block of held-out ids that seed 1 plays; seed 2 plays the next one, and so on (`castaway.tasks.environment`).
+    Every asking is recorded in `data/RUN/metrics/ledger.json`."""
+    audit: bool
+    """Whether this is an audit of the project: only an audit may play the blocks from 1,000 on."""
     episodes: PositiveInteger
     further_episodes: PositiveInteger
     """Number of episodes in each seat other than the main one."""
@@ -272,6 +281,15 @@ class EvaluateParams(StageSection):
     evaluation."""
     replays: NaturalNumber
     """Number of whole episodes saved per policy."""
+
+    @model_validator(mode="after")
+    def _sealed(self) -> EvaluateParams:
+        if self.block > LAST_BLOCK and not self.audit:
+            raise ValueError(
+                f"block is {self.block}, expected at most {LAST_BLOCK}: blocks from 1,000 on are kept for those who "
+                "audit the project, who set audit to true"
+            )
+        return self
 
 
 class MergeParams(StageSection):

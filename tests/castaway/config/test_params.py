@@ -52,6 +52,8 @@ def text_of(yaml: YAML, content: object) -> str:
 
 OF_MAROONED, EASY, HARD = "tasks.marooned.game", "tasks.openspiel.game.easy", "tasks.openspiel.game.hard"
 WRONG_VALUES = [
+    ("evaluate.block", "1000", "1000", "blocks from 1,000 on are kept for those who audit the project"),
+    ("evaluate.block", "991", "991", "expected at most 990"),
     ("ppo.learning_rate", "fast", "'fast'", "a valid number"),
     ("ppo.learning_rate", "0", "0", "greater than 0"),
     ("ppo.learning_rate", ".nan", "nan", "a finite number"),
