@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING, Any
 from castaway.config.bases import Base
 from castaway.config.params import Params
 from castaway.errors import CastawayError
-from castaway.rl.advantages import estimator_named
 from castaway.tasks.registry import read_params
 from castaway.tools import hardware, prefect_address
 from castaway.tools.host_file import load_host
@@ -82,8 +81,6 @@ def checked(root: Path, address: str) -> tuple[declared.Declared, Params, hardwa
         CastawayError: params.yaml or dvc.yaml is invalid, or the device is missing.
     """
     params = read_params(root / "params.yaml")
-    for run in params.tasks:
-        estimator_named(params.for_run(run).ppo.advantages)
     environment.silence(root)
     # Before DVC is loaded, and numpy with it, which reads some of these variables.
     together = load_host(environment.main_root(root)).processes(address)

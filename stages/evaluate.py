@@ -36,7 +36,7 @@ from castaway.rl.policy_server import serving_policy
 from castaway.rl.rollout import Generation, Policy, play_episodes
 from castaway.rl.sampling import SamplingRules
 from castaway.rl.served_sampler import ServedPolicy
-from castaway.rl.trajectory import Episode, Turn
+from castaway.rl.trajectory import Episode
 from castaway.tasks.environment import Played, Prompt, held_out_block, held_out_ids
 from castaway.tasks.registry import task_of
 from castaway.tasks.reply import Reply
@@ -59,7 +59,7 @@ def run(context: Context) -> dict[str, Any]:
     ):
         for name, policy in players:
             episodes = _play(context, task, tasks, policy, bar)
-            metrics[name] = {**_figures(episodes, seats), **_own_figures(context, task, episodes)}
+            metrics[name] = {**_figures(episodes, seats), **_own_figures(task, episodes)}
             played[name] = [_played(episode) for episode in episodes]
             for episode in episodes[: context.params.evaluate.replays]:
                 path = context.output / name / f"{episode.task_id}.jsonl"
@@ -242,11 +242,10 @@ def _prefix(seat: str, seats: Sequence[str]) -> str:
     return "" if seat == seats[0] else f"{seat}_"
 
 
-def _own_figures(context: Context, task: Task[Any], episodes: Sequence[Episode]) -> dict[str, float]:
+def _own_figures(task: Task[Any], episodes: Sequence[Episode]) -> dict[str, float]:
     """The additional metrics that the task itself defines, for its main seat."""
     played = [episode for episode in episodes if episode.seat == task.evaluation_seats[0]]
-    stops = ChatTokenizer.load(context.folder("base")).stops
-    cut = [any(_is_cut(turn, stops) for trajectory in e.trajectories for turn in trajectory.turns) for e in played]
+    cut = [any(turn.cut_off for trajectory in e.trajectories for turn in trajectory.turns) for e in played]
     return task.report([episode.outcome for episode in played], cut)
 
 
@@ -259,8 +258,3 @@ def _played(episode: Episode) -> Played:
 
 def _result(player: str, one: Played) -> outcomes.Result:
     return outcomes.Result(player, one.task_id, one.seat, one.outcome.success, one.turns, one.invalid)
-
-
-def _is_cut(turn: Turn, stops: frozenset[int]) -> bool:
-    """Whether a sampled reply reached the length limit before a stop token."""
-    return bool(turn.reply_tokens) and turn.reply_tokens[-1] not in stops
