@@ -103,7 +103,7 @@ def test_evaluation_speaks_of_every_policy_with_intervals(clone: Path, task: str
         assert row["episodes"] == 4 and row["turns"] > 0
         for name in ("invalid_rate", "success_rate", "mean_return", f"{seat}_success_rate"):
             assert row[f"{name}_low"] <= row[name] <= row[f"{name}_high"]
-    (asking,) = read_ledger(clone / f"data/{task}/metrics/{LEDGER}")
+    asking, *_ = read_ledger(clone / f"data/{task}/metrics/{LEDGER}")
     assert asking["seed"] == 1 and asking["weights"][f"data/{task}/correction_sft"].endswith(".dir")
 
 
