@@ -23,6 +23,7 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from castaway.errors import CastawayError
+from castaway.metrics import ledger
 
 ROOT = Path(__file__).parents[1]
 MEASURED = ("evaluate", "reward_model")
@@ -120,6 +121,8 @@ def save(source: Path, task: str, seed: int, root: Path) -> Path:
             raise CastawayError(
                 f"{metrics / stage}.json does not exist; run `dvc repro {stage}@{task}` first"
             ) from None
+    # The clone is deleted, and what it asked has to be known all the same.
+    ledger.add(root / "data" / task / "metrics" / ledger.FILE, ledger.read(metrics / ledger.FILE))
     path = root / "data" / task / "metrics" / "seeds" / f"{seed}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(record, indent=2, sort_keys=True) + "\n", encoding="utf-8")

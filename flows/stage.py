@@ -28,11 +28,10 @@ from typing import TYPE_CHECKING, Any
 from castaway.config.bases import Base
 from castaway.config.params import Params
 from castaway.errors import CastawayError
-from castaway.rl.advantages import estimator_named
 from castaway.tasks.registry import read_params
 from castaway.tools import hardware, prefect_address
 from castaway.tools.host_file import load_host
-from flows import declared, environment, records, torchrun
+from flows import declared, environment, ledger, records, torchrun
 from flows.lifeline import end_with_starters
 from flows.plugins import task_code
 from flows.put_back import put_back
@@ -82,8 +81,6 @@ def checked(root: Path, address: str) -> tuple[declared.Declared, Params, hardwa
         CastawayError: params.yaml or dvc.yaml is invalid, or the device is missing.
     """
     params = read_params(root / "params.yaml")
-    for run in params.tasks:
-        estimator_named(params.for_run(run).ppo.advantages)
     environment.silence(root)
     # Before DVC is loaded, and numpy with it, which reads some of these variables.
     together = load_host(environment.main_root(root)).processes(address)
@@ -181,6 +178,8 @@ def execute(stage: declared.Declared, params: Params, device: hardware.Device, s
         **code_facts(stage.run, params),
     }
     records.write_json(records.record_path(stage.root, stage.run, stage.name), record)
+    if stage.name == "evaluate":
+        ledger.record(stage, params.for_run(stage.run), began, code)
     if receipt := os.environ.get(RECEIPT):
         records.write_json(Path(receipt), record)
     # At the very end: whatever fails before, the stage can go on from there.

@@ -2,9 +2,10 @@
 
     python -m flows evaluate@marooned
 
-There is no teacher: an invalid reply is replaced by the task's idle action. The demonstrators play the same ids, for
-comparison. If `best_of` is above 1, each policy also plays with best-of-n sampling: the reward model chooses among n
-replies. With `sampler: vllm` a server draws all replies: first one of the base model, then one of the others.
+There is no teacher: an invalid reply is replaced by the task's idle action. For comparison the demonstrators, the
+expert and a player that draws legal actions play the same ids. If `best_of` is above 1, the SFT and the final policy
+also play with best-of-n sampling: the reward model chooses among n replies. With `sampler: vllm` a server draws all
+replies: first one of the base model, then one of the others.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from castaway.datasets import outcomes
 from castaway.datasets.episodes import write_episode
 from castaway.datasets.jsonl import write_rows
 from castaway.metrics.intervals import clustered_mean, proportion
-from castaway.metrics.policies import POLICIES
+from castaway.metrics.policies import CHOSEN_FROM, POLICIES
 from castaway.models.policy import load_adapter, load_model, using
 from castaway.models.reward import RewardScorer
 from castaway.models.scorer import Scorer
@@ -35,9 +36,10 @@ from castaway.rl.policy_server import serving_policy
 from castaway.rl.rollout import Generation, Policy, play_episodes
 from castaway.rl.sampling import SamplingRules
 from castaway.rl.served_sampler import ServedPolicy
-from castaway.rl.trajectory import Episode, Turn
-from castaway.tasks.environment import HELD_OUT_START, Played, Prompt, block_of, ids_in_a_row
+from castaway.rl.trajectory import Episode
+from castaway.tasks.environment import Played, Prompt, held_out_block, held_out_ids
 from castaway.tasks.registry import task_of
+from castaway.tasks.reply import Reply
 from castaway.tasks.task import Task
 from stages.context import Context
 
@@ -49,7 +51,7 @@ def run(context: Context) -> dict[str, Any]:
     tasks, seats = _tasks(context, task), task.evaluation_seats
     metrics: dict[str, Any] = {}
     played: dict[str, list[Played]] = {}
-    rounds = len(POLICIES) * (1 if context.params.evaluate.best_of == 1 else 2) + 1
+    rounds = len(POLICIES) + len(SCRIPTED) + (len(CHOSEN_FROM) if context.params.evaluate.best_of > 1 else 0)
     with (
         tqdm(total=rounds * len(tasks), desc="evaluate", unit="episode") as bar,
         # Closed here even if an episode fails: otherwise a server would go on running.
@@ -57,7 +59,7 @@ def run(context: Context) -> dict[str, Any]:
     ):
         for name, policy in players:
             episodes = _play(context, task, tasks, policy, bar)
-            metrics[name] = {**_figures(episodes, seats), **_own_figures(context, task, episodes)}
+            metrics[name] = {**_figures(episodes, seats), **_own_figures(task, episodes)}
             played[name] = [_played(episode) for episode in episodes]
             for episode in episodes[: context.params.evaluate.replays]:
                 path = context.output / name / f"{episode.task_id}.jsonl"
@@ -69,13 +71,15 @@ def run(context: Context) -> dict[str, Any]:
 
 
 def _tasks(context: Context, task: Task[Any]) -> list[tuple[int, str]]:
-    """Held-out ids and their seats; each seed of params.yaml plays different held-out episodes."""
+    """Held-out ids and their seats; each seed of params.yaml plays another block of held-out ids."""
     params, seats = context.params.evaluate, task.evaluation_seats
     counts = {seat: params.episodes if seat == seats[0] else params.further_episodes for seat in seats}
-    # A held-out id is a training id plus a constant, so both have the same distribution of games.
-    ids = ids_in_a_row(task.training_ids(), block_of(context.params.seed), max(counts.values()))
-    return [(HELD_OUT_START + task_id, seat) for seat in seats for task_id in ids[: counts[seat]]]
+    ids = held_out_ids(task.training_ids(), held_out_block(params.block, context.params.seed), max(counts.values()))
+    return [(task_id, seat) for seat in seats for task_id in ids[: counts[seat]]]
 
+
+SCRIPTED = ("demonstrators", "expert", "random")
+"""The players without a model."""
 
 Players = Generator[tuple[str, Policy], None, None]
 """Name and policy of each player, in the order of evaluation."""
@@ -84,7 +88,7 @@ Players = Generator[tuple[str, Policy], None, None]
 def _players(context: Context, task: Task[Any]) -> Players:
     """All players; the model of one is in memory, here or on a server, while it plays."""
     yield from _served(context) if context.params.evaluate.sampler == "vllm" else _drawn_here(context)
-    yield "demonstrators", _demonstrators(context, task)
+    yield from ((name, _scripted(context, task, name)) for name in SCRIPTED)
 
 
 def _drawn_here(context: Context) -> Players:
@@ -131,9 +135,9 @@ def _serving(context: Context, adapters: Sequence[Path]) -> AbstractContextManag
 
 
 def _with_best(context: Context, name: str, policy: Policy, scorer: Scorer | None) -> Players:
-    """A policy and, with a reward model, the best of several of its replies."""
+    """A policy and, with a reward model and for those of `CHOSEN_FROM`, the best of several of its replies."""
     yield name, policy
-    if scorer:
+    if scorer and name in CHOSEN_FROM:
         count = context.params.evaluate.best_of
         yield f"{name}_best_of_{count}", BestOf(policy, scorer, count)
 
@@ -196,9 +200,15 @@ def _generator(context: Context) -> torch.Generator:
     return torch.Generator(device=context.torch_device).manual_seed(context.params.seed)
 
 
-def _demonstrators(context: Context, task: Task[Any]) -> Policy:
-    """The scripted demonstrators as a policy."""
-    play = task.demonstrator(Random(context.params.seed), context.params.dataset.carelessness)
+def _scripted(context: Context, task: Task[Any], name: str) -> Policy:
+    """A player without a model: the demonstrators, the expert, or `random`, which draws a legal action without talk."""
+    random, rules = Random(context.params.seed), task.make().rules
+
+    def lot(prompt: Prompt) -> Reply:
+        return Reply(task.aimless, random.choice(rules.legal_actions(prompt.observation)))
+
+    demonstrator = task.demonstrator(random, context.params.dataset.carelessness)
+    play = {"demonstrators": demonstrator, "expert": task.expert, "random": lot}[name]
 
     def answer(prompts: Sequence[Prompt]) -> list[Generation]:
         return [Generation(str(play(prompt))) for prompt in prompts]
@@ -232,11 +242,10 @@ def _prefix(seat: str, seats: Sequence[str]) -> str:
     return "" if seat == seats[0] else f"{seat}_"
 
 
-def _own_figures(context: Context, task: Task[Any], episodes: Sequence[Episode]) -> dict[str, float]:
+def _own_figures(task: Task[Any], episodes: Sequence[Episode]) -> dict[str, float]:
     """The additional metrics that the task itself defines, for its main seat."""
     played = [episode for episode in episodes if episode.seat == task.evaluation_seats[0]]
-    stops = ChatTokenizer.load(context.folder("base")).stops
-    cut = [any(_is_cut(turn, stops) for trajectory in e.trajectories for turn in trajectory.turns) for e in played]
+    cut = [any(turn.cut_off for trajectory in e.trajectories for turn in trajectory.turns) for e in played]
     return task.report([episode.outcome for episode in played], cut)
 
 
@@ -249,8 +258,3 @@ def _played(episode: Episode) -> Played:
 
 def _result(player: str, one: Played) -> outcomes.Result:
     return outcomes.Result(player, one.task_id, one.seat, one.outcome.success, one.turns, one.invalid)
-
-
-def _is_cut(turn: Turn, stops: frozenset[int]) -> bool:
-    """Whether a sampled reply reached the length limit before a stop token."""
-    return bool(turn.reply_tokens) and turn.reply_tokens[-1] not in stops

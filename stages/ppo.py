@@ -34,6 +34,7 @@ from castaway.rl.sampling import SamplingRules
 from castaway.rl.served_sampler import ServedSampler
 from castaway.rl.sharding import shard
 from castaway.rl.tasks import TaskSource
+from castaway.tasks.environment import HELD_OUT_START, block_of, ids_in_a_row
 from castaway.tasks.registry import task_of
 from castaway.tasks.task import Task
 from castaway.teacher.base import Teacher, TeacherOutage
@@ -76,6 +77,7 @@ def _train(context: Context) -> tuple[PpoTrainer, list[dict[str, float]]]:
         trainer = _trainer(context, task, teacher, served)
         history = _resume(context, trainer)
         _steps(context, trainer, teacher, history)
+        trainer.finish()
     return trainer, history
 
 
@@ -158,10 +160,21 @@ def _trainer(
         source=_source(context, task),
         served=served,
         curves=task.curves,
+        validation=[(task_id, task.evaluation_seats[0]) for task_id in _validation_ids(context, task)],
     )
     if pace:
         trainer.ranks.keep(pace)
     return trainer
+
+
+VALIDATION_ID = 950_000_000
+"""The first validation id, before the offset of the seed: of those that are kept from training, the upper half."""
+
+
+def _validation_ids(context: Context, task: Task[Any]) -> list[int]:
+    """The ids on which the policy is watched; each seed has its own."""
+    start = VALIDATION_ID + block_of(context.params.seed) % (HELD_OUT_START - VALIDATION_ID)
+    return ids_in_a_row(task.training_ids(), start, context.params.ppo.validation.episodes)
 
 
 def _source(context: Context, task: Task[Any]) -> TaskSource:
@@ -226,6 +239,6 @@ def _state(trainer: PpoTrainer, history: list[dict[str, float]]) -> dict[str, An
 
 def _last(history: list[dict[str, float]]) -> dict[str, float]:
     """Means of the main metrics over the given steps; a metric that none of them has is left out."""
-    names = ("success_rate", "invalid_rate", "mean_return", "reference_kl")
+    names = ("success_rate", "validation_success_rate", "invalid_rate", "mean_return", "reference_kl")
     found = {name: [values[name] for values in history if name in values] for name in names}
     return {f"last_{name}": round(mean(values), 6) for name, values in found.items() if values}

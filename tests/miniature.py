@@ -44,6 +44,7 @@ SMALL: dict[str, object] = {
     "ppo.sft_interval": 1,
     "ppo.sft_minimum": 1,
     "ppo.checkpoint_interval": 1,
+    "ppo.validation.episodes": 2,
     "correction_sft.limit": 32,
     "evaluate.episodes": 4,
     "evaluate.further_episodes": 2,

@@ -30,7 +30,8 @@ SMALL: dict[str, dict[str, Any]] = {
     "sft": {"batch_size": 8, "tokens_per_pass": 1024, "learning_rate": 1e-4, "lora": {"rank": 4, "alpha": 4}},
     "reward_model": {"batch_size": 4, "epochs": 1, "tokens_per_pass": 1024, "lora": {"rank": 4, "alpha": 4}},
     "ppo": {"steps": 2, "episodes_per_step": 4, "minibatch_turns": 4, "max_new_tokens": 200, "tokens_per_pass": 2048,
-      "sft_minimum": 1, "lora": {"rank": 4, "alpha": 4}, "checkpoint_interval": 100, "learning_rate": 1e-4},
+      "sft_minimum": 1, "lora": {"rank": 4, "alpha": 4}, "checkpoint_interval": 100, "learning_rate": 1e-4,
+      "validation": {"interval": 2, "episodes": 2, "temperature": 0.7}},
     "correction_sft": {"batch_size": 4, "limit": 8, "tokens_per_pass": 1024},
     "evaluate": {"episodes": 3, "further_episodes": 2, "replays": 1, "best_of": 2},
 }  # fmt: skip

@@ -12,6 +12,8 @@ from mlflow import MlflowClient
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from castaway.datasets.outcomes import outcomes_path, read_outcomes
+from castaway.metrics.ledger import FILE as LEDGER
+from castaway.metrics.ledger import read as read_ledger
 from castaway.tasks.registry import read_params
 from flows.report import DRIVER
 from flows.store import EXPERIMENT
@@ -96,11 +98,13 @@ def test_every_run_of_the_build_came_to_its_end(clone: Path) -> None:
 @pytest.mark.parametrize(("task", "seat"), [("marooned", "traitor"), ("openspiel", "mcts-10")])
 def test_evaluation_speaks_of_every_policy_with_intervals(clone: Path, task: str, seat: str) -> None:
     figures = json.loads((clone / f"data/{task}/metrics/evaluate.json").read_text())
-    for policy in ("base", "sft", "ppo", "final", "demonstrators"):
+    for policy in ("base", "sft", "ppo", "final", "demonstrators", "expert", "random"):
         row = figures[policy]
         assert row["episodes"] == 4 and row["turns"] > 0
         for name in ("invalid_rate", "success_rate", "mean_return", f"{seat}_success_rate"):
             assert row[f"{name}_low"] <= row[name] <= row[f"{name}_high"]
+    asking, *_ = read_ledger(clone / f"data/{task}/metrics/{LEDGER}")
+    assert asking["seed"] == 1 and asking["weights"][f"data/{task}/correction_sft"].endswith(".dir")
 
 
 @pytest.mark.parametrize(("task", "seat"), [("marooned", "crew"), ("strictbot", "one")])

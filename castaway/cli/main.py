@@ -83,12 +83,9 @@ def params(path: Annotated[Path, typer.Argument(help="The file to check.")] = Pa
 
     Example: `castaway params scratch/demo/params.yaml`.
     """
-    from castaway.rl.advantages import estimator_named
     from castaway.tasks.registry import read_params
 
-    found = read_params(path)
-    for run in found.tasks:
-        estimator_named(found.for_run(run).ppo.advantages)
+    read_params(path)
     typer.echo("OK")
 
 

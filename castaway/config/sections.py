@@ -150,6 +150,16 @@ class SelfPlayParams(Section):
     """Number of PPO steps after which the current policy is added."""
 
 
+class ValidationParams(Section):
+    """Episodes on validation ids that the policy plays by itself during PPO."""
+
+    interval: PositiveInteger
+    """Number of steps from one validation to the next; the last step has one as well."""
+    episodes: PositiveInteger
+    """Number of episodes, the same ones each time."""
+    temperature: Positive
+
+
 class PpoParams(StageSection):
     """PPO on whole episodes, with an SFT pass on corrections at intervals."""
 
@@ -177,6 +187,10 @@ class PpoParams(StageSection):
     random."""
     self_play: SelfPlayParams
     """The opponents of a curriculum stage that names the opponent `self`."""
+    validation: ValidationParams
+    """The curve of success without help, `validation_success_rate`."""
+    keep: Literal["last", "best"]
+    """Which weights the stage hands on: those of the last step, or those that did best in validation."""
     epochs: PositiveInteger
     """Number of passes over the batch of a step."""
     minibatch_turns: PositiveInteger
@@ -197,14 +211,17 @@ class PpoParams(StageSection):
     """Weight of the per-token KL penalty against the SFT policy."""
     kl_in: Literal["reward", "loss"]
     """Whether the KL penalty is part of the reward or of the loss."""
-    kl_estimator: Literal["k1", "k3"]
-    """The estimator of the KL (Schulman 2020); in the loss only k3 has a useful gradient."""
+    kl_estimator: Literal["k1", "k2", "k3"]
+    """The estimator of the KL (Schulman 2020, `castaway/rl/kl.py`); in the loss, k1 has no useful gradient."""
     adaptive_kl: Positive | None
     """Target KL, in nats per token, for adapting `kl_coefficient`; null: the coefficient is constant."""
     target_kl: Positive | None
-    """The rest of an update is skipped once its KL, in nats per token, exceeds 1.5 times this; null: never."""
-    advantages: str
-    """The advantage estimator: a name in `castaway/rl/advantages.py`."""
+    """The rest of an update is skipped, the step that shows it too, once its KL, in nats per token, exceeds 1.5 times
+    this; null: never."""
+    estimator: Literal["gae", "rloo", "grpo", "reinforce"]
+    """The advantage estimator (`castaway/rl/advantages.py`); all but `gae` do without the critic."""
+    group_size: PositiveInteger
+    """How often each drawn episode is played in a step: the groups of `rloo` and `grpo`."""
     gamma_turn: Fraction
     lambda_turn: Fraction
     gamma_token: Fraction
@@ -218,6 +235,8 @@ class PpoParams(StageSection):
     log-probabilities as they are."""
     reward_scale: Positive
     """Factor for the environment's rewards, applied before all others."""
+    cut_off_pay: Fraction
+    """Share of its reward that a reply gets if it was cut off at `max_new_tokens` and the reward is a gain."""
     penalty_weight: NonNegative
     """Weight of the teacher's penalty for each reply."""
     reward_model_weight: NonNegative
@@ -233,7 +252,16 @@ class PpoParams(StageSection):
     def _estimator(self) -> PpoParams:
         if self.kl_in == "loss" and self.kl_estimator == "k1":
             raise ValueError(
-                "kl_estimator is 'k1', expected 'k3' if kl_in is 'loss': the gradient of k1 is useless there"
+                "kl_estimator is 'k1', expected 'k2' or 'k3' if kl_in is 'loss': the gradient of k1 is useless there"
+            )
+        if self.estimator in ("rloo", "grpo") and self.group_size == 1:
+            raise ValueError(f"group_size is 1, expected 2 or more if estimator is {self.estimator}")
+        if self.estimator != "gae" and self.turns_per_step is not None:
+            raise ValueError(f"turns_per_step is {self.turns_per_step}, expected null if estimator is {self.estimator}")
+        if self.episodes_per_step % self.group_size or (self.group_size > 1 and self.turns_per_step is not None):
+            raise ValueError(
+                f"group_size is {self.group_size}, expected a divisor of episodes_per_step ({self.episodes_per_step}), "
+                "and 1 with turns_per_step"
             )
         if self.sampler == "vllm" and self.importance_cap is None:
             raise ValueError("importance_cap is null, expected a number if sampler is vllm, such as 2.0")
@@ -255,9 +283,18 @@ class CorrectionSftParams(StageSection):
     """Largest number of corrections to use; the newest are taken."""
 
 
+LAST_BLOCK = 990
+"""The last `evaluate.block` that is no audit: ten seeds play it and the nine after it, and audits begin at 1,000."""
+
+
 class EvaluateParams(StageSection):
     """Evaluation on held-out ids, without a teacher."""
 
+    block: NaturalNumber
+    """The block of held-out ids that seed 1 plays; seed 2 plays the next one, and so on (`castaway.tasks.environment`).
+    Every asking is recorded in `data/RUN/metrics/ledger.json`."""
+    audit: bool
+    """Whether this is an audit of the project: only an audit may play the blocks from 1,000 on."""
     episodes: PositiveInteger
     further_episodes: PositiveInteger
     """Number of episodes in each seat other than the main one."""
@@ -272,6 +309,15 @@ class EvaluateParams(StageSection):
     evaluation."""
     replays: NaturalNumber
     """Number of whole episodes saved per policy."""
+
+    @model_validator(mode="after")
+    def _sealed(self) -> EvaluateParams:
+        if self.block > LAST_BLOCK and not self.audit:
+            raise ValueError(
+                f"block is {self.block}, expected at most {LAST_BLOCK}: blocks from 1,000 on are kept for those who "
+                "audit the project, who set audit to true"
+            )
+        return self
 
 
 class MergeParams(StageSection):

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from castaway.errors import CastawayError
+from castaway.metrics import ledger
 from castaway.metrics.markdown import percent, table
 from castaway.metrics.policies import POLICIES
 
-PLAYERS = (*POLICIES, "demonstrators")
-"""The rows of the results: the policies, then the demonstrators, from whom SFT learned.
+PLAYERS = (*POLICIES, "demonstrators", "expert")
+"""The rows of the results: the policies, the demonstrators, from whom SFT learned, and the expert behind them.
 
 Other players with a success rate, which the task adds for comparison, come last."""
 
@@ -36,6 +37,9 @@ def run_report(folder: Path, seat: str = "") -> str:
         CastawayError: a file is missing, is not JSON or lacks a figure; the message names the file.
     """
     parts = [from_file(folder / "evaluate.json", lambda evaluate: results_table(evaluate, seat))]
+    record = folder.parent / "runs" / "evaluate.json"
+    key = from_file(record, lambda found: str(found.get("stage_key", ""))) if record.is_file() else ""
+    parts.append(ledger.sentence(ledger.read(folder / ledger.FILE), key))
     parts += from_file(
         folder / "evaluate.json", lambda evaluate: [games_table(evaluate, seat)] if "games" in evaluate else []
     )
@@ -120,7 +124,8 @@ def games_table(evaluate: Figures, seat: str = "", policy: str = "final") -> str
     The last column is the share of the gap between the worst and the best of these players that the policy closes.
     """
     games: Figures = figure(evaluate, "games")
-    others = [name for name in evaluate if name not in PLAYERS and "success_rate" in evaluate[name]]
+    others = [name for name in evaluate if name not in PLAYERS and "gap_closed" not in evaluate[name]]
+    others = [name for name in others if "success_rate" in evaluate[name]]
     others.sort(key=lambda name: float(evaluate[name]["success_rate"]))
     players = [*others[:1], policy, *others[1:]]
     seats = ["", *(f"{other}_" for other in further_seats(evaluate[policy]))]

@@ -80,9 +80,17 @@ class ChatTokenizer:
         """The token ids of the beginning of a reply, without a stop token."""
         return self._encode(text) if text else []
 
+    def ends(self, tokens: Sequence[int]) -> bool:
+        """Whether a reply has its stop token; otherwise it was cut off."""
+        return bool(tokens) and tokens[-1] in self.stops
+
     def text(self, tokens: Sequence[int]) -> str:
-        """The text of a reply's tokens, without special tokens."""
-        text: Any = self.tokenizer.decode(list(tokens), skip_special_tokens=True)
+        """The text of a reply's tokens, without its stop token.
+
+        Special tokens elsewhere are shown: if they vanished, what was written around them would be judged as legal.
+        """
+        shown = tokens[:-1] if self.ends(tokens) else tokens
+        text: Any = self.tokenizer.decode(list(shown), skip_special_tokens=False)
         assert isinstance(text, str)
         return text
 

@@ -1,7 +1,7 @@
-"""Advantages across turns and within turns.
+"""Advantages across turns and within turns, by four estimators (`ppo.estimator`).
 
-Generalised advantage estimation (Schulman et al. 2016, arXiv:1506.02438, eq. 16) in its dual-discount form (Verlog,
-2025): time passes at two speeds. Within a turn, from token t to token t+1,
+`gae`: generalised advantage estimation (Schulman et al. 2016, arXiv:1506.02438, eq. 16) in its dual-discount form
+(Verlog, 2025): time passes at two speeds. Within a turn, from token t to token t+1,
 
     delta_t = r_t + gamma_token * V_{t+1} - V_t
     A_t     = delta_t + gamma_token * lambda_token * A_{t+1}
@@ -14,18 +14,32 @@ and from the last token of a turn to the first token of the agent's next one,
 where V'_1 and A'_1 belong to the first token of the next turn. After the last turn A' is 0, and V' is 0 if the episode
 has ended there; if it merely was cut off, V' is the value of the turn that followed. Returns are A_t + V_t.
 
-A further estimator is a function here with the name that `ppo.advantages` in params.yaml is to have:
+The others need no critic. They compare the discounted return G_t = r_t + gamma * G_{t+1}, at the same two speeds, with
+those of a group of trajectories at the same turn, so process rewards of single turns count in all of them:
 
-    @estimator("my_estimator")
-    def my_estimator(rewards, values, discounts, bootstrap=0.0): ...
+- `reinforce`: the group are all trajectories of the agent's role. A = G - mean of the others (Williams 1992; a baseline
+  for each role, as in SPIRAL, Liu et al. 2025, arXiv:2506.24119);
+- `rloo`: the group are those of the same agent in the same episode, which is played `ppo.group_size` times.
+  A = G - mean of the others (Ahmadian et al. 2024, arXiv:2402.14740);
+- `grpo`: the same group. A = (G - mean of all) / deviation of all (Shao et al. 2024, arXiv:2402.03300, section 4.1.3).
+
+**Bias.** The baselines of `reinforce` and `rloo` do not depend on the trajectory's own words, so the mean of
+A * grad log p, summed over tokens, is the gradient of the expected return; so it is for `gae` with both lambdas 1, with
+any values. `grpo` divides by what the same draws came to, so its mean is not the gradient of the return: with groups of
+two and single turns, A is 1 for the better one and -1 for the other, by how much it may be better. Tests work all of
+this out. In an update the sum over tokens is divided by their number, which depends on the lengths that were drawn, and
+`gae` and `reinforce` have a batch in common; both biases fall with the number of turns in a minibatch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from math import sqrt
+from statistics import fmean
+from typing import Literal
 
-from castaway.errors import CastawayError
+Estimator = Literal["gae", "rloo", "grpo", "reinforce"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,41 +54,15 @@ class Discounts:
 
 Tokens = Sequence[Sequence[float]]
 """A number for each token of each turn of a trajectory."""
-Estimator = Callable[[Tokens, Tokens, Discounts, float], list[list[float]]]
-"""From rewards, values, discounts and the value of what follows to advantages; see `dual_discount_gae`."""
-
-_ESTIMATORS: dict[str, Estimator] = {}
 
 
-def estimator(name: str) -> Callable[[Estimator], Estimator]:
-    """Let `ppo.advantages` name the decorated function."""
-
-    def register(function: Estimator) -> Estimator:
-        _ESTIMATORS[name] = function
-        return function
-
-    return register
-
-
-def estimator_named(name: str) -> Estimator:
-    """The estimator that `ppo.advantages` names.
-
-    Raises:
-        CastawayError: there is none of that name.
-    """
-    if name not in _ESTIMATORS:
-        raise CastawayError(f"ppo.advantages is {name!r}, expected one of {', '.join(sorted(_ESTIMATORS))}")
-    return _ESTIMATORS[name]
-
-
-@estimator("dual_discount_gae")
-def dual_discount_gae(
+def gae(
     rewards: Tokens,
     values: Tokens,
     discounts: Discounts,
     bootstrap: float = 0.0,
 ) -> list[list[float]]:
-    """Advantages of one trajectory.
+    """Advantages of one trajectory by dual-discount GAE.
 
     Args:
         rewards: for each turn, the reward of each of its tokens; a turn's own reward stands on its last token.
@@ -102,3 +90,53 @@ def dual_discount_gae(
             gamma, decay = discounts.gamma_token, discounts.gamma_token * discounts.lambda_token
         advantages.append(turn[::-1])
     return advantages[::-1]
+
+
+def returns(rewards: Tokens, discounts: Discounts) -> list[list[float]]:
+    """The discounted return from each token of one trajectory on: G_t = r_t + gamma * G_{t+1}."""
+    whole = Discounts(discounts.gamma_turn, 1.0, discounts.gamma_token, 1.0)
+    return gae(rewards, [[0.0] * len(turn) for turn in rewards], whole)
+
+
+Starts = Sequence[float]
+"""The return from the first token of each turn of a trajectory on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A trajectory as the others of its group see it."""
+
+    group: Hashable
+    starts: Starts
+
+
+def group_advantages(
+    own: Sequence[tuple[Hashable, list[list[float]]]], everybody: Sequence[Member], estimator: Estimator
+) -> list[list[list[float]]]:
+    """Advantages of trajectories by their groups.
+
+    A trajectory is compared with those of its group that have a turn of the same number; without another one the
+    baseline is 0.
+
+    Args:
+        own: for each trajectory its group, and the returns of its tokens, turn by turn.
+        everybody: all trajectories of the batch, with those of other processes, `own` among them.
+        estimator: any but `gae`.
+    """
+    at: dict[tuple[Hashable, int], list[float]] = {}
+    for member in everybody:
+        for number, start in enumerate(member.starts):
+            at.setdefault((member.group, number), []).append(start)
+    return [
+        [_compared(turn, at[group, number], estimator) for number, turn in enumerate(turns)] for group, turns in own
+    ]
+
+
+def _compared(turn: list[float], group: Sequence[float], estimator: Estimator) -> list[float]:
+    """The returns of a turn's tokens, compared with the returns of its group, its own among them."""
+    if estimator == "grpo":
+        mean = fmean(group)
+        deviation = sqrt(fmean([(start - mean) ** 2 for start in group]))
+        return [(value - mean) / deviation if deviation > 1e-6 else 0.0 for value in turn]
+    baseline = (sum(group) - turn[0]) / (len(group) - 1) if len(group) > 1 else 0.0
+    return [value - baseline for value in turn]

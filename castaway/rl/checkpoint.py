@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import random
+from io import BytesIO
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -25,6 +26,8 @@ from castaway.tasks.reply import Reply
 from castaway.teacher.agreement import Agreement
 from castaway.teacher.base import Dispute, Opinion
 
+SEAL = hashlib.sha256().digest_size
+"""Bytes of the checksum at the end of a checkpoint."""
 KEPT = 2
 """How many of the newest checkpoints are kept."""
 
@@ -36,36 +39,40 @@ def save_checkpoint(folder: Path, step: int, state: dict[str, Any]) -> None:
     """Write the state of `step`; a crash at any moment leaves the older checkpoints as they are."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"step-{step:06d}.pt"
-    torch.save(state, path.with_suffix(".tmp"))
-    digest = hashlib.sha256(path.with_suffix(".tmp").read_bytes()).hexdigest()
-    # The bytes have to be on the disk before the file gets its name, and the checksum before that.
-    with path.with_suffix(".tmp").open("rb+") as file:
+    draft = path.with_suffix(".tmp")
+    torch.save(state, draft)
+    # The checksum is in the file itself: with one of its own, saving a step again and dying between the two would leave
+    # a checkpoint beside the checksum of another.
+    seal = hashlib.sha256(draft.read_bytes()).digest()
+    with draft.open("ab") as file:
+        file.write(seal)
+        file.flush()
+        # The bytes have to be on the disk before the file gets its name.
         os.fsync(file.fileno())
-    path.with_suffix(".sha256").write_text(digest, "utf-8")
-    os.replace(path.with_suffix(".tmp"), path)
+    os.replace(draft, path)
     for old in sorted(folder.glob("step-*.pt"))[:-KEPT]:
         old.unlink()
-        old.with_suffix(".sha256").unlink(missing_ok=True)
 
 
 def load_newest(folder: Path) -> dict[str, Any] | None:
     """The state of the newest checkpoint whose checksum holds, or None if there is none."""
     for path in sorted(folder.glob("step-*.pt"), reverse=True):
-        seal = path.with_suffix(".sha256")
-        if seal.exists() and hashlib.sha256(path.read_bytes()).hexdigest() == seal.read_text("utf-8"):
-            return _read(path)
+        content = path.read_bytes()
+        saved, seal = content[:-SEAL], content[-SEAL:]
+        if hashlib.sha256(saved).digest() == seal:
+            return _read(path, saved)
     return None
 
 
-def _read(path: Path) -> dict[str, Any]:
-    """The state in a file; no code of the file is run, wherever it came from.
+def _read(path: Path, saved: bytes) -> dict[str, Any]:
+    """The state in the bytes of a file, without its checksum; no code of the file is run, wherever it came from.
 
     Raises:
         CastawayError: the file holds something other than tensors and plain records.
     """
     try:
         with safe_globals(RECORDS):
-            state: dict[str, Any] = torch.load(path, weights_only=True, map_location="cpu")
+            state: dict[str, Any] = torch.load(BytesIO(saved), weights_only=True, map_location="cpu")
     except UnpicklingError as error:
         reason = str(error).splitlines()[-1].strip()
         raise CastawayError(

@@ -3,10 +3,13 @@
 For tokens drawn from p, and with d = log q - log p (Schulman 2020, joschu.net/blog/kl-approx):
 
     k1 = -d                  unbiased, may be negative
+    k2 = d^2 / 2             biased, never negative, of little variance
     k3 = exp(d) - 1 - d      unbiased, never negative
 
-Taken from the reward, the penalty is a number and either will do. As a loss, k1 is useless: the expectation of its
-gradient is zero whatever q is (Tang and Munos 2025, arXiv:2506.09477), so only k3 is admitted there.
+Taken from the reward, the penalty is a number and any will do. As a loss, what counts is the gradient (Tang and Munos
+2025, arXiv:2506.09477): that of k1 has mean zero whatever q is, so k1 is not admitted; that of k2, -d * grad log p, has
+the gradient of KL(p || q) as its mean; that of k3 has the gradient of KL(q || p), which is nearly the same while p is
+close to q.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from typing import Literal
 
 import torch
 
-KlEstimator = Literal["k1", "k3"]
+KlEstimator = Literal["k1", "k2", "k3"]
 
 SPEED = 0.1
 """How fast the coefficient moves (Ziegler et al. 2019, K_beta)."""
@@ -33,7 +36,9 @@ def kl_estimate(logprobs: torch.Tensor, other_logprobs: torch.Tensor, estimator:
         estimator: see the module.
     """
     difference = other_logprobs - logprobs
-    return -difference if estimator == "k1" else difference.exp() - 1 - difference
+    if estimator == "k1":
+        return -difference
+    return difference**2 / 2 if estimator == "k2" else difference.exp() - 1 - difference
 
 
 @dataclass

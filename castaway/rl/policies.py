@@ -72,6 +72,7 @@ class ModelPolicy:
                 tokens=reply.tokens,
                 logprobs=reply.logprobs,
                 values=reply.values,
+                cut_off=not self._tokenizer.ends(reply.tokens),
             )
             for row, reply in zip(rows, replies, strict=True)
         ]

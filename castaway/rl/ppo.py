@@ -5,15 +5,16 @@ One step:
 1. Rollout: the policy plays episodes on training ids, in self-play against an earlier one; the teacher judges its
    replies.
 2. Scores: the reference policy (adapter off) and the reward model read every turn once.
-3. Advantages: environment, penalty, reward model and KL as token rewards; dual-discount GAE.
+3. Advantages: environment, penalty, reward model and KL as token rewards; dual-discount GAE, or groups.
 4. Update: a few epochs of minibatches with the clipped losses.
 5. Corrections: replies that were not legal are kept with the right ones; every few steps an SFT pass is made on them.
+6. Validation: every few steps the policy plays validation ids by itself.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -38,6 +39,7 @@ from castaway.rl.summary import summarise
 from castaway.rl.tasks import TaskSource
 from castaway.rl.trajectory import Episode, Trajectory, Turn
 from castaway.rl.update import PolicyUpdate
+from castaway.rl.validation import Validation
 from castaway.tasks.environment import SELF_PLAY, Outcome, TextEnvironment
 from castaway.teacher.agreement import Agreement
 from castaway.teacher.base import Teacher
@@ -62,6 +64,7 @@ class PpoTrainer:
         source: TaskSource,
         served: Callable[[ActorCritic, torch.Generator], Sampler] | None = None,
         curves: Sequence[str] = (),
+        validation: Sequence[tuple[int, str]] = (),
     ) -> None:
         """Start at step 0, together with the other processes of the process group, if there is one.
 
@@ -76,6 +79,7 @@ class PpoTrainer:
             source: gives the episodes to be played.
             served: makes the sampler, if replies are not drawn in this process.
             curves: details of outcomes whose means are among the metrics.
+            validation: ids and seats that the policy plays by itself now and then; none for no validation.
         """
         self.ranks = Ranks()
         self.actor = actor
@@ -83,8 +87,8 @@ class PpoTrainer:
         self.step_number = 0
         self.source = source
         device = next(actor.parameters()).device
-        # Two: one draws replies while the other, maybe in another thread, shuffles samples.
-        self.generators = [torch.Generator(device).manual_seed(seed + STRIDE * self.ranks.rank) for _ in range(2)]
+        # One draws replies while the second, maybe in another thread, shuffles samples; the third is for validation.
+        self.generators = [torch.Generator(device).manual_seed(seed + STRIDE * self.ranks.rank) for _ in range(3)]
         self.kl = KlCoefficient(params.kl_coefficient, params.adaptive_kl)
         self.corrections: list[Correction] = []
         self.fresh: list[Correction] = []
@@ -102,12 +106,17 @@ class PpoTrainer:
         if served:
             self._sampler = served(actor, self.generators[0])
         else:
-            rules = _sampling_rules(tokenizer, params)
+            rules = _sampling_rules(tokenizer, params, params.temperature)
             self._sampler = ModelPolicy(actor, tokenizer, rules, self.generators[0], apart=params.ahead)
         self._rival: FrozenPool | None = None
         if any(SELF_PLAY in stage.seats for stage in source.curriculum.stages):
-            rules = _sampling_rules(tokenizer, params)
+            rules = _sampling_rules(tokenizer, params, params.temperature)
             self._rival = FrozenPool(actor, tokenizer, params.self_play, rules, self.generators[0], seed)
+        self._validation: Validation | None = None
+        if validation:
+            rules = _sampling_rules(tokenizer, params, params.validation.temperature)
+            alone = self._sampler if served else ModelPolicy(actor, tokenizer, rules, self.generators[2])
+            self._validation = Validation(make, alone, validation, self.ranks)
         self._update = PolicyUpdate(actor, params, self.generators[1], self.ranks)
         if actor.hidden_size >= SMALL:
             return_large_blocks()
@@ -124,11 +133,24 @@ class PpoTrainer:
         self._report(batch.finished)
         if not self.params.ahead or self.step_number + 1 >= self.params.steps:
             self._ready = None
-            return self._learn(batch)
+            return {**self._learn(batch), **self._validate()}
         with meanwhile(self._rollout) as next_batch:
             summary = self._learn(batch)
             self._ready = next_batch()
-        return summary
+        return {**summary, **self._validate()}
+
+    def _validate(self) -> dict[str, float]:
+        """The share of validation episodes in which the policy succeeds by itself, if it is time to play them."""
+        due = self.step_number % self.params.validation.interval == 0 or self.step_number == self.params.steps
+        if self._validation is None or not due:
+            return {}
+        self._sampler.refresh()
+        return {"validation_success_rate": self._validation.play(dict(self._trained()))}
+
+    def finish(self) -> None:
+        """Take the weights that `keep` asks for, after the last step."""
+        if self.params.keep == "best" and self._validation is not None:
+            self._set_trained(self._validation.best())
 
     def _learn(self, batch: Batch) -> dict[str, float]:
         """All of a step but its rollout."""
@@ -165,16 +187,12 @@ class PpoTrainer:
             "ready": self.ranks.gather(self._ready),
             "agreement": copy.deepcopy(self.agreement),
             "pool": self._rival.state() if self._rival else [],
+            "validation": self._validation.state() if self._validation else {},
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Go on from what `state` returned."""
-        trained = dict(self._trained())
-        if trained.keys() != state["trained"].keys():
-            raise ValueError("the checkpoint holds other weights than those that are trained here")
-        with torch.no_grad():
-            for name, weight in trained.items():
-                weight.copy_(state["trained"][name])
+        self._set_trained(state["trained"])
         self.step_number = state["step_number"]
         self._update.optimizer.load_state_dict(state["optimizer"])
         self.kl.value = state["kl_coefficient"]
@@ -187,6 +205,16 @@ class PpoTrainer:
         self._ready = state["ready"][self.ranks.rank]
         if self._rival:
             self._rival.load_state(state["pool"])
+        if self._validation:
+            self._validation.load_state(state["validation"])
+
+    def _set_trained(self, weights: Mapping[str, torch.Tensor]) -> None:
+        trained = dict(self._trained())
+        if trained.keys() != weights.keys():
+            raise ValueError("the checkpoint holds other weights than those that are trained here")
+        with torch.no_grad():
+            for name, weight in trained.items():
+                weight.copy_(weights[name])
 
     def _trained(self) -> list[tuple[str, torch.nn.Parameter]]:
         return [(name, weight) for name, weight in self.actor.named_parameters() if weight.requires_grad]
@@ -198,15 +226,17 @@ class PpoTrainer:
         return self.ranks.share([self.source.draw() for _ in range(self.ranks.count)])[0]
 
     def _report(self, episodes: Sequence[Episode]) -> None:
-        """Tell the source how everybody's episodes went."""
-        mine = [self.source.report((e.task_id, e.seat), e.outcome.success, _score(e.outcome)) for e in episodes]
+        """Tell the source how everybody's episodes went; what the teacher helped with is no success of the student."""
+        mine = [self.source.report((e.task_id, e.seat), _alone(e), _score(e.outcome)) for e in episodes]
         self.source.learn(report for part in self.ranks.gather(mine) for report in part)
         self._standing = self.source.metrics()
 
     def _rollout(self) -> Batch:
         if self.params.turns_per_step is not None:
             return self._continuing.play(-(-self.params.turns_per_step // self.ranks.count))
-        tasks = self.ranks.share([self.source.draw() for _ in range(self.params.episodes_per_step)])
+        size = self.params.group_size
+        drawn = [self.source.draw(size) for _ in range(self.params.episodes_per_step // size)]
+        tasks = self.ranks.share([task for task in drawn for _ in range(size)])
         lanes, rival = self.params.lanes, self._rival
         episodes = play_episodes(
             self._make, tasks, self._sampler, self._teacher, parallel=len(tasks), lanes=lanes, rival=rival
@@ -258,13 +288,18 @@ class PpoTrainer:
         return len(found)
 
 
-def _sampling_rules(tokenizer: ChatTokenizer, params: PpoParams) -> SamplingRules:
+def _sampling_rules(tokenizer: ChatTokenizer, params: PpoParams, temperature: float) -> SamplingRules:
     return SamplingRules.of(
         tokenizer,
-        temperature=params.temperature,
+        temperature=temperature,
         max_new_tokens=params.max_new_tokens,
         tokens_per_pass=params.tokens_per_pass,
     )
+
+
+def _alone(episode: Episode) -> bool:
+    """Whether the student succeeded by itself: the teacher replaced none of its actions."""
+    return episode.outcome.success and all(turn.valid for t in episode.trajectories for turn in t.turns)
 
 
 def _score(outcome: Outcome) -> float:

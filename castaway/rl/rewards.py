@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from castaway.config.sections import PpoParams
-from castaway.rl.advantages import Discounts, estimator_named
+from castaway.rl.advantages import Discounts, Member, gae, group_advantages, returns
 from castaway.rl.kl import KlEstimator, kl_estimate
 from castaway.rl.losses import normalise, truncated_importance
 from castaway.rl.ranks import Ranks
@@ -36,9 +36,13 @@ def turn_reward(turn: Turn, model_score: float, params: PpoParams) -> float:
     """The reward of one turn, in the units that the value function predicts.
 
     reward_scale * (environment + penalty_weight * penalty) + reward_model_weight * reward model
+
+    A reply that was cut off gets `cut_off_pay` of that if it is a gain, and all of it if it is a loss: the part that is
+    missing might have been anything, and paying for it in full would teach the policy not to stop.
     """
     paid = params.reward_scale * (turn.reward + params.penalty_weight * turn.penalty)
-    return paid + params.reward_model_weight * model_score
+    paid += params.reward_model_weight * model_score
+    return paid * params.cut_off_pay if turn.cut_off and paid > 0 else paid
 
 
 def token_rewards(
@@ -102,11 +106,11 @@ def make_samples(
     roles = [trajectory.role for trajectory in trajectories for _ in trajectory.turns]
     flat_references = [reference for rows in references for reference in rows]
     trainers = [turn.logprobs for turn in turns] if own is None else [row for rows in own for row in rows]
-    raw, returns = _advantages(trajectories, trainers, references, model_scores, params, kl_coefficient)
+    raw, targets = _advantages(trajectories, trainers, references, model_scores, params, kl_coefficient, ranks)
     groups = roles if params.normalise_by == "role" else ["all"] * len(turns)
     advantages = _normalise_groups(turns, raw, groups, params, ranks)
     weights = [_importance(row, turn, params.importance_cap) for row, turn in zip(trainers, turns, strict=True)]
-    columns = (turns, flat_references, advantages, returns, trainers, weights)
+    columns = (turns, flat_references, advantages, targets, trainers, weights)
     return [
         Sample(
             turn=turn,
@@ -127,28 +131,45 @@ def _advantages(
     model_scores: Sequence[Sequence[float]],
     params: PpoParams,
     kl_coefficient: float,
+    ranks: Ranks,
 ) -> tuple[list[list[float]], list[list[float]]]:
-    """For each turn, the advantages of its tokens, not normalised, and their returns: advantages plus values."""
-    estimate = estimator_named(params.advantages)
+    """For each turn, the advantages of its tokens, not normalised, and the returns that the critic is to predict."""
     discounts = Discounts(
         gamma_turn=params.gamma_turn,
         lambda_turn=params.lambda_turn,
         gamma_token=params.gamma_token,
         lambda_token=params.lambda_token,
     )
-    advantages: list[list[float]] = []
-    returns: list[list[float]] = []
     own = iter(trainers)
-    for trajectory, reference, scores in zip(trajectories, references, model_scores, strict=True):
-        rewards = [
+    rewards = [
+        [
             token_rewards(next(own), ref, turn_reward(turn, score, params), kl_coefficient, params.kl_estimator)
             for turn, ref, score in zip(trajectory.turns, reference, scores, strict=True)
         ]
+        for trajectory, reference, scores in zip(trajectories, references, model_scores, strict=True)
+    ]
+    if params.estimator != "gae":
+        found = [returns(paid, discounts) for paid in rewards]
+        keys = [_group(trajectory, params) for trajectory in trajectories]
+        mine = [Member(key, [turn[0] for turn in turns]) for key, turns in zip(keys, found, strict=True)]
+        everybody = [member for part in ranks.gather(mine) for member in part]
+        compared = group_advantages(list(zip(keys, found, strict=True)), everybody, params.estimator)
+        return [turn for turns in compared for turn in turns], [turn for turns in found for turn in turns]
+    advantages: list[list[float]] = []
+    targets: list[list[float]] = []
+    for trajectory, paid in zip(trajectories, rewards, strict=True):
         values = [turn.values for turn in trajectory.turns]
-        found = estimate(rewards, values, discounts, trajectory.bootstrap)
-        advantages += found
-        returns += [[a + v for a, v in zip(*pair, strict=True)] for pair in zip(found, values, strict=True)]
-    return advantages, returns
+        estimated = gae(paid, values, discounts, trajectory.bootstrap)
+        advantages += estimated
+        targets += [[a + v for a, v in zip(*pair, strict=True)] for pair in zip(estimated, values, strict=True)]
+    return advantages, targets
+
+
+def _group(trajectory: Trajectory, params: PpoParams) -> tuple[str | int, ...]:
+    """The group that a trajectory is compared with: its role or, for groups of one episode, that agent in it."""
+    if params.estimator == "reinforce":
+        return (trajectory.role,)
+    return (trajectory.task_id, trajectory.agent, trajectory.role)
 
 
 def _normalise_groups(
@@ -173,10 +194,17 @@ def _importance(own: list[float], turn: Turn, cap: float | None) -> list[float] 
 
 
 def _normalise(turns: Sequence[Turn], raw: Sequence[list[float]], params: PpoParams, ranks: Ranks) -> list[list[float]]:
-    """Whiten over the credited tokens; replaced turns get their penalty on the same scale, without the shift."""
+    """Whiten over the credited tokens; replaced turns get their penalty on the same scale, without the shift.
+
+    Of the estimators with groups, which have a baseline of their own, `reinforce` and `rloo` are only scaled: a shift
+    by the mean of the batch would bias them. Those of `grpo` are scaled already.
+    """
     flat = torch.tensor([value for row in raw for value in row])
     credited = torch.tensor([float(turn.valid) for turn, row in zip(turns, raw, strict=True) for _ in row])
-    whitened, _, deviation = normalise(flat, credited, ranks.sum)
+    whitened, mean, deviation = normalise(flat, credited, ranks.sum)
+    if params.estimator != "gae":
+        scale = torch.ones_like(deviation) if params.estimator == "grpo" else deviation
+        whitened = whitened * (deviation / scale) + mean / scale * credited
     rows = [list(row) for row in whitened.split([len(row) for row in raw])]
     weight = params.reward_scale * params.penalty_weight / float(deviation)
     return [

@@ -29,6 +29,8 @@ class Generation:
     """(tokens) log-probability in nats of each token at the sampling temperature."""
     values: list[float] = field(default_factory=list)
     """(tokens) value before each token; empty if the sampler has no critic."""
+    cut_off: bool = False
+    """Whether it reached the length limit before a stop token."""
 
 
 Policy = Callable[[Sequence[Prompt]], list[Generation]]
@@ -63,6 +65,7 @@ class Table:
                     logprobs=generation.logprobs,
                     values=generation.values,
                     text=attempt.text,
+                    cut_off=generation.cut_off,
                     reply=attempt.reply,
                     action=verdict.action,
                     valid=verdict.valid,

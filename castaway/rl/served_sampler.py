@@ -75,7 +75,13 @@ class ServedPolicy:
         """
         rows = [self._tokenizer.prompt(prompt.messages) for prompt in prompts]
         return [
-            Generation(text=self._tokenizer.text(tokens), prompt_tokens=row, tokens=tokens, logprobs=logprobs)
+            Generation(
+                text=self._tokenizer.text(tokens),
+                prompt_tokens=row,
+                tokens=tokens,
+                logprobs=logprobs,
+                cut_off=not self._tokenizer.ends(tokens),
+            )
             for row, (tokens, logprobs) in zip(rows, self.draw(rows), strict=True)
         ]
 

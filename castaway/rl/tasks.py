@@ -25,6 +25,7 @@ class Report:
     stage: int | None
     """The stage that it was drawn for; None for a failure that was played again."""
     success: bool
+    """Whether the student succeeded by itself."""
     score: float
 
 
@@ -72,8 +73,8 @@ class TaskSource:
         self._playing: dict[Task, list[int | None]] = {}
         """Episodes that were drawn and have not ended, each with the stages that it was drawn for."""
 
-    def draw(self) -> Task:
-        """A training id and a seat: a failure in a share of the draws, else an episode of the stage.
+    def draw(self, times: int = 1) -> Task:
+        """A training id and a seat, to be played `times`: a failure in a share of the draws, else one of the stage.
 
         Failures that are being played are not drawn again, so that no step plays one episode many times. Without
         replays, the ids are the stream of `Random(seed).choice`.
@@ -84,7 +85,7 @@ class TaskSource:
         if self._share and self._random.random() < self._share:
             failed = self.failures.draw(self._random, self._playing)
             if failed is not None:
-                self._playing[failed] = [None]
+                self._playing[failed] = [None] * times
                 return failed
         stages = self.curriculum.stages
         number = self.curriculum.number if self._in_order else self._random.randrange(len(stages))
@@ -93,7 +94,7 @@ class TaskSource:
         if is_held_out(task[0]):
             raise ValueError(f"the stage {stage.name} holds the id {task[0]}, which is kept for evaluation")
         self._drawn += 1
-        self._playing.setdefault(task, []).append(number)
+        self._playing.setdefault(task, []).extend([number] * times)
         return task
 
     def report(self, task: Task, success: bool, score: float) -> Report:

@@ -22,6 +22,8 @@ class Turn:
     """(reply tokens) value before each token. A sampler without a critic leaves it empty; the trainer fills it in."""
     text: str
     """The reply as text."""
+    cut_off: bool = False
+    """Whether the reply reached the length limit before a stop token."""
     reply: Reply
     """The parts of the text."""
     action: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import torch
@@ -68,12 +68,19 @@ class PolicyUpdate:
         count = 0
         for chosen in self._minibatches(everything):
             values = self._minibatch([mine[number] for number in chosen if number in mine], kl_coefficient, warming_up)
-            count += 1
             for name, value in values.items():
                 totals[name] = totals.get(name, 0.0) + value
-            if self._params.target_kl and values["update_kl"] > KL_TOLERANCE * self._params.target_kl:
+            if self._too_far(values):
                 break
-        return {**{name: value / count for name, value in totals.items()}, "minibatches": float(count)}
+            count += 1
+        # The minibatch that went too far is among the means, but made no step.
+        read = count + self._too_far(values)
+        return {**{name: value / read for name, value in totals.items()}, "minibatches": float(count)}
+
+    def _too_far(self, values: Mapping[str, float]) -> bool:
+        """Whether the policy has moved so far in this update that no further step is made."""
+        target = self._params.target_kl
+        return target is not None and values["update_kl"] > KL_TOLERANCE * target
 
     def imitate(self, rows: Sequence[TaughtRow]) -> float:
         """One pass of supervised learning over rows that all processes know; returns the mean loss."""
@@ -85,7 +92,8 @@ class PolicyUpdate:
             learned = sum(sum(flags) for _, _, flags in some)
             passes = self._in_passes(mine, [len(prompt) + len(target) for prompt, target, _ in mine])
             parts = (self._imitation_loss(part) * (sum(sum(row[2]) for row in part) / learned) for part in passes)
-            _, loss = self._step(optimizer, parts, self._adapter)
+            _, loss = self._gradients(optimizer, parts, self._adapter)
+            optimizer.step()
             losses.append(self._ranks.sum(loss).item())
         return sum(losses) / len(losses)
 
@@ -98,13 +106,13 @@ class PolicyUpdate:
         learned = padded([[float(flag) for flag in flags] for _, _, flags in rows], batch)
         return -masked_mean(self._actor.score(batch, temperature=1.0).logprobs, learned)
 
-    def _step(
+    def _gradients(
         self,
         optimizer: torch.optim.Optimizer,
         losses: Iterable[torch.Tensor],
         weights: Sequence[torch.nn.Parameter],
     ) -> tuple[float, torch.Tensor]:
-        """One step of the optimiser with the gradients of all losses and processes; returns their norm, and the loss.
+        """Set the gradients to those of all losses and processes, clipped; returns their norm before, and the loss.
 
         The losses may be a generator: then no more than one of their graphs is in memory at a time.
         """
@@ -115,7 +123,6 @@ class PolicyUpdate:
             total += loss.detach()
         self._ranks.sum_gradients(weights)
         norm = torch.nn.utils.clip_grad_norm_(weights, self._params.max_gradient_norm)
-        optimizer.step()
         return norm.item(), total
 
     def score_all(self, pairs: Sequence[tuple[list[int], list[int]]]) -> list[tuple[list[float], list[float]]]:
@@ -162,11 +169,14 @@ class PolicyUpdate:
                 yield loss * share
 
         learning = self._value_head if warming_up else [*self._adapter, *self._value_head]
-        norm, _ = self._step(self.optimizer, losses(), learning)
+        norm, _ = self._gradients(self.optimizer, losses(), learning)
         mine = sum(share for share, _ in passes)
         names = passes[0][1] if passes else ()
         means = {name: sum(share * values[name] for share, values in passes) / mine for name in names}
-        return {**self._ranks.mean(means, mine), "gradient_norm": norm}
+        found = {**self._ranks.mean(means, mine), "gradient_norm": norm}
+        if not self._too_far(found):
+            self.optimizer.step()
+        return found
 
     def _pass(
         self, samples: list[Sample], kl_coefficient: float, warming_up: bool

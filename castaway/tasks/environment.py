@@ -20,7 +20,8 @@ Every episode ends, even if all agents stay idle. After `done` there are no prom
 may know. Legality is decided from the observation as well, so neither prompts nor refusals can reveal hidden state.
 
 **Task ids.** Any id of 0 or more is an episode. Ids below `HELD_OUT_START` are for training, the others for
-evaluation; no training stage may draw one of those.
+evaluation; no training stage may draw one of those. Held-out ids lie in numbered blocks (`held_out_ids`): blocks 0 to 9
+are for development and releases, blocks from `AUDIT_BLOCKS` on for whoever audits the project.
 
 **Seats.** A seat names the agents that the caller plays and the opponents that it plays against. After
 `reset(task_id, seat)` the caller plays the agents of that seat; the environment plays all others.
@@ -44,6 +45,13 @@ from typing import Any, Literal, Protocol
 
 HELD_OUT_START = 1_000_000_000
 """The first task id that no training stage can draw."""
+
+BLOCK_IDS = 1_000_000
+"""Number of task ids in a block, of a task that uses all ids; one that uses fewer has as many blocks, of fewer ids."""
+AUDIT_BLOCKS = 1000
+"""The first block of held-out ids that is kept for audits; below it, each seed plays a block of its own."""
+SEEDS_A_BLOCK = 10
+"""The number of seeds whose blocks are different, see `held_out_block`."""
 
 SELF_PLAY = "self"
 """The seat in which the caller plays the opponents as well."""
@@ -205,7 +213,31 @@ class TextEnvironment(ABC):
 
 def block_of(seed: int) -> int:
     """Where the ids of a seed begin in a range of 100,000,000 task ids; the blocks of seeds 0 to 99 do not overlap."""
-    return seed % 100 * 1_000_000
+    return seed % 100 * BLOCK_IDS
+
+
+def held_out_block(block: int, seed: int) -> int:
+    """The number of the block that a seed evaluates on: `block` itself for seed 1, the next one for seed 2, and so on.
+
+    Seeds whose last digits are equal share a block.
+    """
+    return block + (seed - 1) % SEEDS_A_BLOCK
+
+
+def held_out_ids(task_ids: Sequence[int], block: int, count: int) -> list[int]:
+    """The first `count` ids of a block of held-out ids.
+
+    A held-out id is a training id plus a constant, so both have the same distribution of games. Blocks 0 to 999 have
+    the constant `HELD_OUT_START`, the next thousand twice that, and so on; so no two blocks have an id in common.
+
+    Args:
+        task_ids: all training ids of the task, in order.
+        block: the number of the block.
+        count: at most as many as the block has; the ids of the next one follow without a gap.
+    """
+    group, place = divmod(block, HELD_OUT_START // BLOCK_IDS)
+    ids = ids_in_a_row(task_ids, place * BLOCK_IDS, count)
+    return [(group + 1) * HELD_OUT_START + task_id for task_id in ids]
 
 
 def ids_in_a_row(task_ids: Sequence[int], start: int, count: int) -> list[int]:

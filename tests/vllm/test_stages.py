@@ -67,8 +67,9 @@ def servers(root: Path) -> list[psutil.Process]:
 def test_a_server_draws_the_replies_of_ppo_and_of_the_evaluation(root: Path, metrics: dict[str, Any]) -> None:
     assert metrics["ppo"]["steps"] == 2
     policies = ("base", "sft", "ppo", "final")
-    assert [name for name in metrics["evaluate"] if name != "demonstrators"] == [
-        name for policy in policies for name in (policy, f"{policy}_best_of_2")
+    assert list(metrics["evaluate"]) == [
+        *("base", "sft", "sft_best_of_2", "ppo", "final", "final_best_of_2"),
+        *("demonstrators", "expert", "random"),
     ]
     assert {metrics["evaluate"][name]["episodes"] for name in policies} == {3}
     for stage in ("ppo", "evaluate"):

@@ -88,7 +88,7 @@ class OpenSpiel(Task[OpenSpielParams]):
         """The share of the gap between a random player and a long search that each policy closes: overall, per game."""
         # Every policy played the same episodes, so those of the first one are repeated.
         environment, others = self.make(), dict[str, Sequence[Played]]()
-        for name in (FLOOR, CEILING):
+        for name in (name for name in (FLOOR, CEILING) if name not in played):
             rows = []
             for one in next(iter(played.values())):
                 environment.reset(one.task_id, one.seat)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from castaway.config.bases import BaseTextParams, PackageParams
 from castaway.config.params import Params
-from castaway.metrics.policies import POLICIES
+from castaway.metrics.policies import CHOSEN_FROM, POLICIES
 from castaway.models.training import rows_per_pass
 from castaway.tasks.registry import load_task, task_class
 from castaway.tools.profiles.architecture import Architecture, architecture_of
@@ -215,7 +215,7 @@ class _Run:
         if params.best_of > 1:
             # Beside the base model, the reward model needs a trunk of its own.
             peak += trunk.weights
-        rounds = len(POLICIES) * (1 if params.best_of == 1 else 1 + params.best_of)
+        rounds = len(POLICIES) + (len(CHOSEN_FROM) * params.best_of if params.best_of > 1 else 0)
         waves = -(-self._episodes // PARALLEL)
         seconds = rounds * waves * self._playing(turns / waves, games)
         return self._need("evaluate", LIBRARIES, peak, START + seconds, self._advice("ppo.tokens_per_pass", 0, 0))

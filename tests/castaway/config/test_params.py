@@ -52,6 +52,8 @@ def text_of(yaml: YAML, content: object) -> str:
 
 OF_MAROONED, EASY, HARD = "tasks.marooned.game", "tasks.openspiel.game.easy", "tasks.openspiel.game.hard"
 WRONG_VALUES = [
+    ("evaluate.block", "1000", "1000", "blocks from 1,000 on are kept for those who audit the project"),
+    ("evaluate.block", "991", "991", "expected at most 990"),
     ("ppo.learning_rate", "fast", "'fast'", "a valid number"),
     ("ppo.learning_rate", "0", "0", "greater than 0"),
     ("ppo.learning_rate", ".nan", "nan", "a finite number"),
@@ -177,7 +179,10 @@ def test_a_missing_key_is_named(key: str, tmp_path: Path) -> None:
         ("tasks.marooned.ppo", "{lora: {rank: 2}}", "tasks.marooned.ppo.lora.alpha is missing"),
         ("tasks.marooned.sft", "{zebra: 0}", "tasks.marooned.sft.zebra is unknown, expected one of epochs"),
         ("tasks.marooned.sft", "{learning_rat: 1}", "is unknown, did you mean tasks.marooned.sft.learning_rate?"),
-        ("tasks.marooned.ppo", "{kl_in: loss}", "tasks.marooned.ppo.kl_estimator is 'k1', expected 'k3'"),
+        ("tasks.marooned.ppo", "{kl_in: loss}", "tasks.marooned.ppo.kl_estimator is 'k1', expected 'k2' or 'k3'"),
+        ("ppo.estimator", "rloo", "ppo.group_size is 1, expected 2 or more if estimator is rloo"),
+        ("tasks.marooned.ppo", "{group_size: 3}", "expected a divisor of episodes_per_step (10)"),
+        ("tasks.marooned.ppo", "{estimator: reinforce, turns_per_step: 9}", "expected null if estimator is reinforce"),
     ],
 )
 def test_rules_between_keys_hold_with_what_a_run_sets(key: str, value: str, words: str, tmp_path: Path) -> None:

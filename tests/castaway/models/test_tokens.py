@@ -31,6 +31,14 @@ def test_a_reply_ends_with_the_token_that_the_template_writes(chat: tuple[str, C
     assert tokenizer.stops == {raw.convert_tokens_to_ids(token) for token in {*family.stops, family.eos}}
     assert reply[-1] in tokenizer.stops and not tokenizer.stops & set(reply[:-1])
     assert tokenizer.text(reply) == "ACTION: no"
+    assert tokenizer.ends(reply) and not tokenizer.ends(reply[:-1]) and not tokenizer.ends([])
+
+
+def test_a_special_token_within_a_reply_does_not_vanish(chat: tuple[str, ChatTokenizer]) -> None:
+    name, tokenizer = chat
+    special = next(token for token in FAMILIES[name].special if token not in FAMILIES[name].stops)
+    reply = tokenizer.reply(f"ACTION: {special}no")
+    assert tokenizer.text(reply) == f"ACTION: {special}no"
 
 
 def test_a_prompt_is_the_same_every_day_and_holds_all_messages(chat: tuple[str, ChatTokenizer]) -> None:

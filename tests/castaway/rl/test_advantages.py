@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from castaway.errors import CastawayError
-from castaway.rl.advantages import Discounts, dual_discount_gae, estimator, estimator_named
+from castaway.rl.advantages import Discounts, gae
 
 HALF = Discounts(gamma_turn=0.5, lambda_turn=0.5, gamma_token=0.8, lambda_token=0.5)
 NUMBERS = st.floats(-10, 10, allow_nan=False)
@@ -14,26 +13,26 @@ TURNS = st.lists(st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1, max_size=4), 
 
 def test_one_turn_of_one_token() -> None:
     # A = r - V = 3 - 1
-    assert dual_discount_gae([[3.0]], [[1.0]], HALF) == [[2.0]]
+    assert gae([[3.0]], [[1.0]], HALF) == [[2.0]]
 
 
 def test_two_turns_of_one_token() -> None:
     # second: 4 - 2 = 2
     # first:  delta = 1 + 0.5 * 2 - 3 = -1;  A = -1 + 0.5 * 0.5 * 2 = -0.5
-    assert dual_discount_gae([[1.0], [4.0]], [[3.0], [2.0]], HALF) == [[-0.5], [2.0]]
+    assert gae([[1.0], [4.0]], [[3.0], [2.0]], HALF) == [[-0.5], [2.0]]
 
 
 def test_one_turn_of_two_tokens() -> None:
     # last:  5 - 2 = 3
     # first: delta = 0 + 0.8 * 2 - 1 = 0.6;  A = 0.6 + 0.8 * 0.5 * 3 = 1.8
-    assert dual_discount_gae([[0.0, 5.0]], [[1.0, 2.0]], HALF) == [pytest.approx([1.8, 3.0])]
+    assert gae([[0.0, 5.0]], [[1.0, 2.0]], HALF) == [pytest.approx([1.8, 3.0])]
 
 
 def test_what_was_cut_off_is_bootstrapped() -> None:
     # delta = 3 + 0.5 * 4 - 1 = 4, and no advantage follows
-    assert dual_discount_gae([[3.0]], [[1.0]], HALF, bootstrap=4.0) == [[4.0]]
+    assert gae([[3.0]], [[1.0]], HALF, bootstrap=4.0) == [[4.0]]
     # the first of two turns cut off before the second, whose value is 2: 1 + 0.5 * 2 - 3
-    assert dual_discount_gae([[1.0]], [[3.0]], HALF, bootstrap=2.0) == [[-1.0]]
+    assert gae([[1.0]], [[3.0]], HALF, bootstrap=2.0) == [[-1.0]]
 
 
 def test_two_turns_of_two_tokens() -> None:
@@ -41,7 +40,7 @@ def test_two_turns_of_two_tokens() -> None:
     # turn 2, token 1: delta = -0.1 + 0.8 * 1 - 2 = -1.3;    A = -1.3 + 0.4 * 3 = -0.1
     # turn 1, token 2: delta = 1 + 0.5 * 2 - 3 = -1;         A = -1 + 0.25 * -0.1 = -1.025
     # turn 1, token 1: delta = -0.2 + 0.8 * 3 - 0.5 = 1.7;   A = 1.7 + 0.4 * -1.025 = 1.29
-    advantages = dual_discount_gae([[-0.2, 1.0], [-0.1, 4.0]], [[0.5, 3.0], [2.0, 1.0]], HALF)
+    advantages = gae([[-0.2, 1.0], [-0.1, 4.0]], [[0.5, 3.0], [2.0, 1.0]], HALF)
     assert advantages == [pytest.approx([1.29, -1.025]), pytest.approx([-0.1, 3.0])]
 
 
@@ -49,7 +48,7 @@ def test_two_turns_of_two_tokens() -> None:
 @settings(deadline=None, max_examples=50)
 def test_lambda_one_is_monte_carlo(turns: list[list[tuple[float, float]]]) -> None:
     rewards, values = [[r for r, _ in turn] for turn in turns], [[v for _, v in turn] for turn in turns]
-    advantages = dual_discount_gae(rewards, values, Discounts(0.9, 1.0, 0.7, 1.0))
+    advantages = gae(rewards, values, Discounts(0.9, 1.0, 0.7, 1.0))
     total, first = 0.0, True
     for turn in range(len(turns) - 1, -1, -1):
         for token in range(len(turns[turn]) - 1, -1, -1):
@@ -63,7 +62,7 @@ def test_lambda_one_is_monte_carlo(turns: list[list[tuple[float, float]]]) -> No
 @settings(deadline=None, max_examples=50)
 def test_lambda_zero_is_one_step(turns: list[list[tuple[float, float]]]) -> None:
     rewards, values = [[r for r, _ in turn] for turn in turns], [[v for _, v in turn] for turn in turns]
-    advantages = dual_discount_gae(rewards, values, Discounts(0.9, 0.0, 0.7, 0.0))
+    advantages = gae(rewards, values, Discounts(0.9, 0.0, 0.7, 0.0))
     flat = [(turn, token) for turn in range(len(turns)) for token in range(len(turns[turn]))]
     for (turn, token), after in zip(flat, [*flat[1:], None], strict=True):
         gamma = 0.7 if token + 1 < len(turns[turn]) else 0.9
@@ -74,24 +73,12 @@ def test_lambda_zero_is_one_step(turns: list[list[tuple[float, float]]]) -> None
 
 def test_a_reward_of_the_last_day_reaches_the_first_morning() -> None:
     rewards, values = [[0.0, 0.0]] * 9 + [[0.0, 100.0]], [[0.0, 0.0]] * 10
-    advantages = dual_discount_gae(rewards, values, Discounts(0.99, 0.95, 1.0, 1.0))
+    advantages = gae(rewards, values, Discounts(0.99, 0.95, 1.0, 1.0))
     assert advantages[0][0] == pytest.approx(100 * (0.99 * 0.95) ** 9)
 
 
 def test_turns_without_tokens_or_of_different_shape_are_refused() -> None:
     for rewards, values in (([[]], [[]]), ([[1.0]], [[1.0, 2.0]]), ([[1.0], [2.0]], [[1.0]])):
         with pytest.raises(ValueError):
-            dual_discount_gae(rewards, values, HALF)
-    assert dual_discount_gae([], [], HALF) == []
-
-
-def test_an_estimator_is_a_function_and_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("castaway.rl.advantages._ESTIMATORS", {})
-
-    @estimator("nothing")
-    def nothing(rewards: object, values: object, discounts: object, bootstrap: float = 0.0) -> list[list[float]]:
-        return []
-
-    assert estimator_named("nothing") is nothing
-    with pytest.raises(CastawayError, match=r"ppo.advantages is 'gae', expected one of nothing"):
-        estimator_named("gae")
+            gae(rewards, values, HALF)
+    assert gae([], [], HALF) == []

@@ -13,9 +13,10 @@ def tensor(*values: float) -> torch.Tensor:
 
 
 def test_the_estimates() -> None:
-    # d = log q - log p = log 2, 0, -1:  k1 = -d;  k3 = exp(d) - 1 - d
+    # d = log q - log p = log 2, 0, -1:  k1 = -d;  k2 = d^2 / 2;  k3 = exp(d) - 1 - d
     p, q = tensor(0, 0, 0), tensor(log(2), 0, -1)
     assert kl_estimate(p, q, "k1").tolist() == pytest.approx([-log(2), 0, 1])
+    assert kl_estimate(p, q, "k2").tolist() == pytest.approx([log(2) ** 2 / 2, 0, 0.5])
     assert kl_estimate(p, q, "k3").tolist() == pytest.approx([1 - log(2), 0, exp(-1)])
 
 
@@ -34,6 +35,15 @@ def test_as_a_loss_k3_pulls_toward_the_reference_and_k1_nowhere() -> None:
         loss = (p.detach().exp() * kl_estimate(p, q.log(), estimator)).sum()  # type: ignore[arg-type]
         (gradient,) = torch.autograd.grad(loss, logits)
         assert (gradient.abs().max().item() < 1e-12) == still
+
+
+def test_as_a_loss_k2_has_the_gradient_of_the_divergence() -> None:
+    logits, q = tensor(0.5, 0.1, -0.4).requires_grad_(), tensor(0.2, 0.3, 0.5)
+    p = torch.log_softmax(logits, -1)
+    loss = (p.detach().exp() * kl_estimate(p, q.log(), "k2")).sum()
+    exact = (p.exp() * (p - q.log())).sum()
+    (found,), (wanted,) = (torch.autograd.grad(each, logits, retain_graph=True) for each in (loss, exact))
+    assert torch.allclose(found, wanted)
 
 
 def test_the_coefficient_is_steered_toward_its_target() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from castaway.config.sections import PpoParams
+from castaway.config.sections import PpoParams, ValidationParams
 from castaway.models.tokens import ChatTokenizer
 from castaway.rl.actor_critic import ActorCritic, TurnBatch
 from castaway.rl.checkpoint import load_newest, save_checkpoint
@@ -66,12 +66,13 @@ def trainer(
     seed: int = 1,
     make: Callable[[], Crossroads] = Fork,
     curves: tuple[str, ...] = (),
+    watched: Sequence[tuple[int, str]] = (),
     **changes: Any,
 ) -> PpoTrainer:
     actor, tokenizer = taught
     params: PpoParams = ppo_params(
         **{
-            "episodes_per_step": 16, "traitor_share": 0.0, "epochs": 2, "minibatch_turns": 16, "learning_rate": 2e-3,
+            "episodes_per_step": 16, "epochs": 2, "minibatch_turns": 16, "learning_rate": 2e-3,
             "value_learning_rate": 2e-3, "max_gradient_norm": 1.0, "clip_range": 0.2, "value_clip_range": 0.5,
             "value_coefficient": 0.1, "kl_coefficient": 0.0, "entropy_coefficient": 0.0, "gamma_turn": 1.0,
             "lambda_turn": 1.0, "gamma_token": 1.0, "lambda_token": 1.0, "reward_scale": 1.0, "penalty_weight": 1.0,
@@ -81,7 +82,9 @@ def trainer(
         }
     )  # fmt: skip
     teacher, source = RulesTeacher(AnyText()), source_of(seed)
-    return PpoTrainer(copy.deepcopy(actor), tokenizer, make, teacher, NoScorer(), params, seed, source, curves=curves)
+    return PpoTrainer(
+        copy.deepcopy(actor), tokenizer, make, teacher, NoScorer(), params, seed, source, None, curves, watched
+    )
 
 
 def chances(ppo: PpoTrainer, tokenizer: ChatTokenizer) -> list[float]:
@@ -257,7 +260,80 @@ def test_while_the_critic_warms_up_the_policy_stands_still(
 def test_an_update_that_goes_too_far_is_broken_off(taught: tuple[ActorCritic, ChatTokenizer]) -> None:
     whole, broken = (trainer(taught, learning_rate=0.05, epochs=6, target_kl=kl).step() for kl in (None, 1e-4))
     assert whole["minibatches"] == 6 * 1
-    assert 1 < broken["minibatches"] < 6
+    assert 1 <= broken["minibatches"] < 6
+
+
+def test_the_step_that_would_go_too_far_is_not_made(taught: tuple[ActorCritic, ChatTokenizer]) -> None:
+    # The first step starts from no distance. The second sees how far that one went, and is not made.
+    once, broken = trainer(taught, learning_rate=0.05, epochs=1), trainer(taught, learning_rate=0.05, target_kl=1e-6)
+    assert once.step()["minibatches"] == broken.step()["minibatches"] == 1
+    assert chances(once, taught[1]) == pytest.approx(chances(broken, taught[1]))
+
+
+@pytest.mark.parametrize("estimator", ["rloo", "grpo", "reinforce"])
+def test_what_is_rewarded_becomes_likelier_without_a_critic(
+    taught: tuple[ActorCritic, ChatTokenizer], estimator: str
+) -> None:
+    ppo = trainer(taught, estimator=estimator, group_size=4)
+    before = chances(ppo, taught[1])
+    for _ in range(8):
+        ppo.step()
+    assert chances(ppo, taught[1])[1] > before[1] + 0.2
+
+
+def test_groups_are_one_episode_played_again(taught: tuple[ActorCritic, ChatTokenizer]) -> None:
+    ppo = trainer(taught, group_size=4)
+    batch = ppo._rollout()
+    ids = [episode.task_id for episode in batch.finished]
+    assert len(ids) == 16 and ids == [task_id for task_id in ids[::4] for _ in range(4)] and len(set(ids)) == 4
+    ppo._report(batch.finished)
+    with pytest.raises(ValueError, match="has been reported before"):
+        ppo._report(batch.finished)
+
+
+def test_success_with_the_teachers_help_is_none_of_the_students(taught: tuple[ActorCritic, ChatTokenizer]) -> None:
+    class Won(Fork):
+        def outcome(self) -> Outcome:
+            return Outcome(True, "")
+
+    ppo = trainer(taught, make=Won, episodes_per_step=64)
+    batch = ppo._rollout()
+    ppo._report(batch.finished)
+    helped = [any(not turn.valid for t in episode.trajectories for turn in t.turns) for episode in batch.finished]
+    assert any(helped) and not all(helped)
+    assert ppo.source.table()[""]["crew"]["success_rate"] == pytest.approx(1 - sum(helped) / 64)
+
+
+def test_validation_is_a_curve_of_its_own_and_the_best_weights_can_be_kept(
+    taught: tuple[ActorCritic, ChatTokenizer],
+) -> None:
+    class Right(Fork):
+        def outcome(self) -> Outcome:
+            return Outcome(self.walked[-1] == "RIGHT", "")
+
+    interval = ValidationParams(interval=2, episodes=20, temperature=1.0)
+    watched = [(number, "crew") for number in range(20)]
+    changes = {"validation": interval, "steps": 7, "learning_rate": 5e-3}
+    ppo = trainer(taught, make=Right, watched=watched, keep="best", **changes)
+    history = [ppo.step() for _ in range(7)]
+    rates = [values.get("validation_success_rate") for values in history]
+    assert [rate is not None for rate in rates] == [False, True, False, True, False, True, True]
+    unwatched = trainer(taught, make=Right, **changes)
+    others = [unwatched.step() for _ in range(7)]
+    assert [one["mean_return"] for one in history] == [one["mean_return"] for one in others], "training goes on alike"
+
+    state = ppo.state()
+    worse = {**state, "validation": {**state["validation"], "rate": -1.0}}
+    assert state["validation"]["rate"] == max(rate for rate in rates if rate is not None)
+    first = {name: torch.zeros_like(weight) for name, weight in state["trained"].items()}
+    worse["validation"]["weights"] = first
+    ppo.load_state(worse)
+    ppo.finish()
+    assert all(weight.abs().max() == 0 for _, weight in ppo._trained())
+    last = trainer(taught, make=Right, watched=watched, keep="last", **changes)
+    last.load_state(worse)
+    last.finish()
+    assert all(torch.equal(weight, state["trained"][name]) for name, weight in last._trained())
 
 
 def test_the_kl_penalty_works_in_the_loss_as_well(taught: tuple[ActorCritic, ChatTokenizer]) -> None:

@@ -1,5 +1,6 @@
 """Which text is paid for what: rollouts, token rewards and samples."""
 
+import dataclasses
 from collections.abc import Sequence
 from math import exp
 from threading import Event
@@ -131,6 +132,24 @@ def test_a_turns_reward_is_weighed() -> None:
     params = ppo_params(reward_scale=0.1, penalty_weight=2.0, reward_model_weight=0.5)
     # 0.1 * (3 + 2 * -1) + 0.5 * 4
     assert turn_reward(turn(3.0, -1.0), 4.0, params) == pytest.approx(2.1)
+
+
+def test_a_reply_that_was_cut_off_is_not_paid_in_full() -> None:
+    params = ppo_params(reward_scale=1.0, penalty_weight=1.0, cut_off_pay=0.25)
+    cut = dataclasses.replace(turn(4.0), cut_off=True)
+    assert turn_reward(cut, 0.0, params) == 1.0
+    assert turn_reward(dataclasses.replace(turn(0.0, -2.0), cut_off=True), 0.0, params) == -2.0, "a loss counts whole"
+
+
+def test_leave_one_out_is_scaled_and_not_shifted() -> None:
+    params = PLAIN.model_copy(update={"estimator": "rloo", "group_size": 2})
+    pair = [Trajectory(3, "walker", "walker", [turn(reward, tokens=1)]) for reward in (5.0, 1.0)]
+    alone = Trajectory(4, "walker", "walker", [turn(2.0, tokens=1)])
+    samples = make_samples([*pair, alone], [[[-1.0]]] * 3, [[0.0]] * 3, params, 0.0)
+    # 4, -4, and 2 without others: mean 2/3, deviation sqrt(12 - 4/9)
+    deviation = (12 - 4 / 9) ** 0.5
+    assert [sample.advantages[0] for sample in samples] == pytest.approx([4 / deviation, -4 / deviation, 2 / deviation])
+    assert [sample.returns[0] for sample in samples] == [5.0, 1.0, 2.0]
 
 
 def test_token_rewards_hold_the_kl_penalty_and_the_reward_at_the_end() -> None:

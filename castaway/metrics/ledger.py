@@ -1,0 +1,80 @@
+"""The ledger of a run: which block of held-out ids was asked when, by which commit and weights.
+
+`data/RUN/metrics/ledger.json` is in git and no output of DVC: it grows, and no rebuild or restored output may take away
+a row. An evaluation that is made again from the same inputs asks nothing new, so it adds no row.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TypedDict
+
+from castaway.errors import CastawayError
+
+FILE = "ledger.json"
+
+
+class Asking(TypedDict):
+    """One evaluation on held-out ids."""
+
+    block: int
+    """The block that was played, with the seed taken into account (`castaway.tasks.environment.held_out_block`)."""
+    seed: int
+    asked: str
+    """When the evaluation began, in ISO 8601, UTC."""
+    revision: str
+    """The commit that it ran with."""
+    stage_key: str
+    """The hash of its inputs; two evaluations with the same key give the same answers."""
+    weights: dict[str, str]
+    """The hashes of the folders with the weights that were asked, by path; empty for evaluations before the ledger."""
+
+
+def read(path: Path) -> list[Asking]:
+    """The rows of a ledger, oldest first; none if there is no such file.
+
+    Raises:
+        CastawayError: the file is not a ledger.
+    """
+    if not path.is_file():
+        return []
+    try:
+        rows: list[Asking] = json.loads(path.read_text("utf-8"))["asked"]
+        return sorted(rows, key=lambda row: (row["asked"], row["stage_key"]))
+    except (ValueError, KeyError, TypeError):
+        raise CastawayError(f"{path} is no ledger; restore it with `git checkout -- {path}`") from None
+
+
+def add(path: Path, rows: Iterable[Asking]) -> None:
+    """Add rows to a ledger; those of a block and stage key that it has already are left out.
+
+    Raises:
+        CastawayError: the file is not a ledger.
+    """
+    known = {(row["block"], row["stage_key"]): row for row in read(path)}
+    for row in rows:
+        known.setdefault((row["block"], row["stage_key"]), row)
+    found = sorted(known.values(), key=lambda row: (row["asked"], row["stage_key"]))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Replaced as a whole: a process that dies here leaves the old ledger.
+    draft = path.with_suffix(".tmp")
+    draft.write_text(json.dumps({"asked": found}, indent=2, sort_keys=True) + "\n", "utf-8")
+    draft.replace(path)
+
+
+def sentence(rows: list[Asking], stage_key: str) -> str:
+    """How fresh the ids of an evaluation were.
+
+    Args:
+        rows: the ledger, oldest first.
+        stage_key: of the evaluation; empty if it is not known.
+    """
+    mine = next((number for number, row in enumerate(rows) if row["stage_key"] == stage_key), None)
+    if mine is None:
+        return "The ledger does not say which block of held-out ids this evaluation asked."
+    block = rows[mine]["block"]
+    before = sum(row["block"] == block for row in rows[:mine])
+    times = "first asking" if not before else "asked once before" if before == 1 else f"asked {before} times before"
+    return f"Block {block} of the held-out ids, {times}."

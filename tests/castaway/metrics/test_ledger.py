@@ -1,0 +1,39 @@
+"""The ledger keeps every asking, and says how fresh the ids of an evaluation were."""
+
+from pathlib import Path
+
+import pytest
+
+from castaway.errors import CastawayError
+from castaway.metrics import ledger
+
+
+def asking(key: str, block: int = 4, asked: str = "2026-11-24T10:00:00+00:00") -> ledger.Asking:
+    return ledger.Asking(block=block, seed=1, asked=asked, revision="abc", stage_key=key, weights={"data/a/sft": "0"})
+
+
+def test_rows_are_kept_and_a_repeated_evaluation_adds_none(tmp_path: Path) -> None:
+    path = tmp_path / "metrics" / ledger.FILE
+    ledger.add(path, [asking("one")])
+    before = path.read_bytes()
+    ledger.add(path, [asking("one", asked="2026-11-25T10:00:00+00:00")])
+    assert path.read_bytes() == before
+    ledger.add(path, [asking("two", asked="2026-11-23T10:00:00+00:00")])
+    assert [row["stage_key"] for row in ledger.read(path)] == ["two", "one"], "in the order in which they were asked"
+
+
+def test_the_sentence_counts_earlier_askings_of_the_same_block() -> None:
+    rows = [asking("a", block=3), asking("b"), asking("c"), asking("d")]
+    assert ledger.sentence(rows, "a") == "Block 3 of the held-out ids, first asking."
+    assert ledger.sentence(rows, "b") == "Block 4 of the held-out ids, first asking."
+    assert ledger.sentence(rows, "c") == "Block 4 of the held-out ids, asked once before."
+    assert ledger.sentence(rows, "d") == "Block 4 of the held-out ids, asked 2 times before."
+    assert ledger.sentence(rows, "e").startswith("The ledger does not say")
+
+
+def test_a_file_that_is_no_ledger_is_told(tmp_path: Path) -> None:
+    path = tmp_path / ledger.FILE
+    assert ledger.read(path) == []
+    path.write_text("[]")
+    with pytest.raises(CastawayError, match=r"ledger.json is no ledger; restore it"):
+        ledger.read(path)
