@@ -114,7 +114,7 @@ def _held_out(evaluate: Mapping[str, Any]) -> dict[str, dict[str, float]]:
 def _learning(path: Path, held_out: Mapping[str, Mapping[str, float]]) -> list[Chart]:
     """The curves of PPO, and beside the rates those of all policies on held-out episodes."""
     rows = _rows(path)
-    passes = [float(row["step"]) for row in rows if "sft_loss" in row]
+    passes = [float(row["step"]) for row in rows if row.get("sft_loss") is not None]
     found = []
     for name, heading in DRAWN.items():
         points = _points(rows, name)
@@ -148,7 +148,7 @@ def _base_curve(root: Path, run: str) -> Path:
 
 
 def _points(rows: Sequence[Mapping[str, Any]], name: str) -> list[tuple[float, float]]:
-    return [(float(row["step"]), float(row[name])) for row in rows if name in row]
+    return [(float(row["step"]), float(row[name])) for row in rows if row.get(name) is not None]
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
