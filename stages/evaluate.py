@@ -131,7 +131,7 @@ def _serving(context: Context, adapters: Sequence[Path]) -> AbstractContextManag
         max_new_tokens=context.params.ppo.max_new_tokens,
         rank=context.params.ppo.lora.rank,
         gibibytes=context.params.evaluate.sampler_gibibytes,
-        root=context.root,
+        environment=context.vllm,
     )
 
 
