@@ -21,6 +21,7 @@ from castaway.cli.diff import diff
 from castaway.cli.doctor import doctor
 from castaway.cli.lineage import lineage
 from castaway.cli.profile import configure, profile
+from castaway.cli.push import push
 from castaway.cli.report import report
 from castaway.cli.task import app as task
 from castaway.cli.teacher import app as teacher
@@ -65,6 +66,7 @@ app.command()(compare)
 app.command()(diff)
 app.command()(doctor)
 app.command()(lineage)
+app.command()(push)
 app.command()(report)
 app.command()(profile)
 app.command()(configure)

@@ -66,6 +66,8 @@ PARSED = {
     "castaway lineage strictbot --html lineage.html": "writes a file; tests/castaway/tools/lineage",
     "castaway diff strictbot strictbot-small --json": "needs both runs; tests/castaway/tools/test_differences.py",
     "castaway profile qwen2.5-3b --write": "changes the repository; tests/castaway/cli/test_main.py",
+    "castaway push strictbot you/strictbot": "needs a build; tests/castaway/tools/test_publish.py",
+    "castaway push strictbot you/strictbot --yes": "uploads; tests/castaway/tools/test_publish.py",
     "castaway replay EPISODE.jsonl": "needs a build; tests/castaway/cli/test_main.py",
     "castaway replay data/marooned/evaluate/final/EPISODE.jsonl": "needs a build; tests/castaway/cli/test_main.py",
     "castaway report strictbot": "writes a file; tests/castaway/tools/report",
