@@ -78,6 +78,9 @@ PARSED = {
     "castaway teacher bench": "a server; tests/castaway/cli/test_teacher.py",
     "castaway teacher check": "a server; tests/castaway/cli/test_teacher.py",
     "castaway teacher serve FOLDER_OR_NAME": "a server; tests/vllm/test_serve.py",
+    "python -m benchmarks.search strictbot ppo.learning_rate=1e-4:1e-2:log ppo.epochs=1:4:int --trials 20": (
+        "hours; tests/benchmarks/test_search.py"
+    ),
     "dvc exp run --queue -S seed=1,2,3": "hours; tests/flows/test_sweeps.py",
     "dvc exp run --temp": "forty minutes; tests/flows/test_sweeps.py",
     "dvc exp run --temp -S seed=2": "forty minutes",
