@@ -20,6 +20,7 @@ import transformers
 from benchmarks.environments import environment_table
 from benchmarks.games import games_table
 from benchmarks.growth import growth_tables
+from benchmarks.logging_cost import logging_table
 from benchmarks.ppo_step import PEER, step_table
 from benchmarks.real_model import real_model_table
 from benchmarks.rollouts import rollout_table
@@ -67,6 +68,8 @@ def main() -> None:
         + growth_tables(
             params, [2] if quick else [8, 64, 512], [128] if quick else [128, 512, 2048, 8192], 1 if quick else 3
         ),
+        # As long as the shortest of the shipped stages of PPO.
+        f"## What logging costs\n\n{logging_table(1, 16, 1) if quick else logging_table(12, 512, rounds)}",
         f"## A real model\n\n{real_model(asked.model, quick)}",
     ]
     text = "\n\n".join(parts) + "\n"

@@ -151,7 +151,9 @@ def points_of(root: Path, stage: Locked, time: int) -> list[Any]:
     text = stage.written(root, str(Path(stage.artifact).parent / "plots" / f"{stage.name}.json"))
     for row in json.loads(text) if text else []:
         step = int(row.pop("step"))
-        points += [Metric(metric_name(name), float(value), time, step) for name, value in row.items()]
+        points += [
+            Metric(metric_name(name), float(value), time, step) for name, value in row.items() if value is not None
+        ]
     for name, value in results.numbers(stage.metrics(root)).items():
         points.append(Metric(metric_name(name), value, time, 0))
     return [point for point in points if math.isfinite(point.value)]

@@ -97,9 +97,18 @@ class Curves:
             file.write(json.dumps({"step": int(step), **finite}) + "\n")
 
     def write(self, path: Path) -> None:
-        """Write all curves, one line per step; into a `.json` file as a list, the only form that DVC plots."""
+        """Write all curves, one line per step; into a `.json` file as a list, the only form that DVC plots.
+
+        DVC draws a list only if its first row has every name, so what is not measured in the first step is null there.
+        """
         path.parent.mkdir(parents=True, exist_ok=True)
-        lines = [json.dumps({"step": step, **dict(sorted(self._rows[step].items()))}) for step in sorted(self._rows)]
+        rows: list[dict[str, float | None]] = [
+            {"step": step, **dict(sorted(self._rows[step].items()))} for step in sorted(self._rows)
+        ]
+        if path.suffix == ".json" and rows:
+            names = sorted({name for row in rows for name in row} - {"step"})
+            rows[0] = {"step": rows[0]["step"], **dict.fromkeys(names), **rows[0]}
+        lines = [json.dumps(row) for row in rows]
         text = "[\n" + ",\n".join(lines) + "\n]\n" if path.suffix == ".json" else "".join(f"{line}\n" for line in lines)
         path.write_text(text, encoding="utf-8")
 

@@ -40,6 +40,11 @@ class RestrictedContext(Context):
         """Path of the folder of fetched wheels, which all copies share."""
         return self.original / "scratch" / "packages"
 
+    @property
+    def vllm(self) -> Path:
+        """Path of the virtual environment with vLLM: a copy has none."""
+        return self.original / ".venv-vllm"
+
     def folder(self, stage: str) -> Path:
         """The folder of `stage`.
 

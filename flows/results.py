@@ -106,9 +106,7 @@ def _log_charts(mlflow: Any, run_id: str, metrics: Mapping[str, Any], view: Task
 
 
 def _log_page(mlflow: Any, run_id: str, path: Path, view: TaskView) -> None:
-    page = view.page(read_episode(path))
-    if page is not None:
-        mlflow.log_text(run_id, page, f"replays/{path.parent.name}-{path.stem}.html")
+    mlflow.log_text(run_id, view.page(read_episode(path)), f"replays/{path.parent.name}-{path.stem}.html")
 
 
 def _attempt(what: str, action: Callable[[], None]) -> None:

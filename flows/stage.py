@@ -173,6 +173,7 @@ def execute(stage: declared.Declared, params: Params, device: hardware.Device, s
         "revision": code,
         "began": began.isoformat(timespec="seconds"),
         "seconds": round(time.monotonic() - clock, 1),
+        "logging_seconds": round(run.seconds, 2),
         "peak_memory_gib": round(records.peak_memory(), 2),
         "device": str(device),
         **code_facts(stage.run, params),

@@ -49,6 +49,8 @@ class StageRun:
         """
         self.run_id: str | None = None
         self.model_id: str | None = None
+        self.seconds = 0.0
+        """Time that the stage has spent on logging, in seconds."""
         self._declared = declared
         self._params = flatten(params)
         self._tags = run_tags(declared, facts, revision)
@@ -182,6 +184,13 @@ class StageRun:
         Returns:
             Whether it succeeded.
         """
+        began = time.monotonic()
+        try:
+            return self._persist(what, action, patience)
+        finally:
+            self.seconds += time.monotonic() - began
+
+    def _persist(self, what: str, action: Callable[[], None], patience: float) -> bool:
         end, tries = time.monotonic() + patience, 0
         while True:
             answers = False

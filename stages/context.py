@@ -83,6 +83,11 @@ class Context:
         """Path of the folder of fetched wheels, which is kept, so that each is fetched once."""
         return self.root / "scratch" / "packages"
 
+    @property
+    def vllm(self) -> Path:
+        """Path of the virtual environment with vLLM."""
+        return self.root / ".venv-vllm"
+
     def folder(self, stage: str) -> Path:
         """The output folder of `stage` for this run; for `base`, that of its base model."""
         return self.root / "data" / (self.base if stage == "base" else self.run) / stage

@@ -43,6 +43,9 @@ from castaway.tasks.reply import Reply
 from castaway.tasks.task import Task
 from stages.context import Context
 
+DRAWN = [f"{rate}{end}" for rate in ("success_rate", "invalid_rate") for end in ("", "_low", "_high")]
+"""The figures that are drawn by policy: 0 is the base model, 3 the final policy."""
+
 
 def run(context: Context) -> dict[str, Any]:
     """Play with all policies, save all outcomes and some episodes, and return the metrics by policy."""
@@ -61,6 +64,8 @@ def run(context: Context) -> dict[str, Any]:
             episodes = _play(context, task, tasks, policy, bar)
             metrics[name] = {**_figures(episodes, seats), **_own_figures(task, episodes)}
             played[name] = [_played(episode) for episode in episodes]
+            if name in POLICIES:
+                context.log(POLICIES.index(name), {figure: metrics[name][figure] for figure in DRAWN})
             for episode in episodes[: context.params.evaluate.replays]:
                 path = context.output / name / f"{episode.task_id}.jsonl"
                 write_episode(path, episode.task_id, episode.seat, episode.outcome, episode.snapshots)
@@ -130,7 +135,7 @@ def _serving(context: Context, adapters: Sequence[Path]) -> AbstractContextManag
         max_new_tokens=context.params.ppo.max_new_tokens,
         rank=context.params.ppo.lora.rank,
         gibibytes=context.params.evaluate.sampler_gibibytes,
-        root=context.root,
+        environment=context.vllm,
     )
 
 

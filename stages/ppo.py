@@ -130,7 +130,7 @@ def _served(context: Context) -> Iterator[Callable[[ActorCritic, Generator], Sam
         max_new_tokens=params.max_new_tokens,
         rank=params.lora.rank,
         gibibytes=params.sampler_gibibytes,
-        root=context.root,
+        environment=context.vllm,
     ) as url:
         yield lambda actor, generator: ServedSampler(url, folder, tokenizer, rules, actor)
 

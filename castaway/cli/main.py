@@ -21,6 +21,7 @@ from castaway.cli.diff import diff
 from castaway.cli.doctor import doctor
 from castaway.cli.lineage import lineage
 from castaway.cli.profile import configure, profile
+from castaway.cli.push import push
 from castaway.cli.report import report
 from castaway.cli.task import app as task
 from castaway.cli.teacher import app as teacher
@@ -65,6 +66,7 @@ app.command()(compare)
 app.command()(diff)
 app.command()(doctor)
 app.command()(lineage)
+app.command()(push)
 app.command()(report)
 app.command()(profile)
 app.command()(configure)
@@ -174,14 +176,17 @@ def replay(
     path: Annotated[Path, typer.Argument(help="A .jsonl file in data/RUN/evaluate/POLICY/.")],
     to: Annotated[Path | None, typer.Option(help="File to write; default: beside the episode.")] = None,
 ) -> None:
-    """Write a saved episode of MAROONED as one HTML file that replays it in a browser.
+    """Write a saved episode as one HTML file that replays it in a browser; one of MAROONED with the island.
 
     Example: `castaway replay data/marooned/evaluate/final/1000000000.jsonl --to game.html`.
     """
     from castaway.datasets.episodes import read_episode
+    from castaway.tools.marooned.replay.moments import is_of_marooned
     from castaway.tools.marooned.replay.page import replay_page
+    from castaway.tools.replay.page import episode_page
 
-    page, target = replay_page(read_episode(path)), to or path.with_suffix(".html")
+    rows, target = read_episode(path), to or path.with_suffix(".html")
+    page = replay_page(rows) if is_of_marooned(rows) else episode_page(rows)
     try:
         target.write_text(page, encoding="utf-8")
     except OSError as error:

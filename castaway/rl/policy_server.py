@@ -30,7 +30,7 @@ def serving_policy(
     max_new_tokens: int,
     rank: int,
     gibibytes: int,
-    root: Path,
+    environment: Path,
 ) -> Iterator[str]:
     """Context with a server that has a model, and that can be handed adapters for it one after another.
 
@@ -43,7 +43,7 @@ def serving_policy(
         max_new_tokens: of a reply.
         rank: of the adapters that the server will be handed.
         gibibytes: memory of the KV cache, in GiB.
-        root: the repository, with vLLM in `.venv-vllm`.
+        environment: the virtual environment with vLLM.
 
     Yields:
         The server's URL, which ends in /v1.
@@ -67,7 +67,7 @@ def serving_policy(
         context=min(2 * longest + max_new_tokens, most),
         passing_rank=rank,
         cache_gibibytes=gibibytes,
-        environment=root / ".venv-vllm",
+        environment=environment,
         log=folder / "log",
     )
     with running(serving) as server:

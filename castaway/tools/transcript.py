@@ -17,7 +17,7 @@ def episode_text(rows: Sequence[Row]) -> str:
     end = f"{'success' if head.get('success') else 'failure'}, {clean(head.get('ending', ''))}"
     lines = [f"Episode {head['task_id']}, played by the model: {head.get('seat', '')}", ""]
     for moment, following in pairwise(moments):
-        lines += [title(moment), *_round(moment, following), ""]
+        lines += [title(moment), *happenings(moment, following), ""]
     return "\n".join([*lines, f"The end: {end}."])
 
 
@@ -26,7 +26,7 @@ def title(moment: Row) -> str:
     return ", ".join(f"{name} {moment[name]}" for name in ("day", "turn") if name in moment).capitalize() or "Next"
 
 
-def _round(moment: Row, following: Row) -> Iterator[str]:
+def happenings(moment: Row, following: Row) -> Iterator[str]:
     """Lines about what all agents did in one moment, and what was new in the following one."""
     said = moment["said"]
     done = following.get("actions", {})

@@ -15,6 +15,7 @@ from castaway.datasets.episodes import Row
 from castaway.errors import CastawayError
 from castaway.tasks.environment import Message
 from castaway.tasks.registry import task_class
+from castaway.tools.replay.page import episode_page
 
 GROUP = "castaway.views"
 """The group of entry points for views."""
@@ -57,9 +58,13 @@ class TaskView:
         """
         return {}
 
-    def page(self, rows: Sequence[Row]) -> str | None:
-        """A saved episode as one HTML file. By default None: there is no such page."""
-        return None
+    def page(self, rows: Sequence[Row]) -> str:
+        """A saved episode as one HTML file, by default one that steps through its moments.
+
+        Raises:
+            CastawayError: the episode is not one of this task.
+        """
+        return episode_page(rows)
 
 
 def view_of(task: str, game: Section | None = None) -> TaskView:

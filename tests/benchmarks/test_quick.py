@@ -21,7 +21,14 @@ def test_every_benchmark_runs(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    headings = ("## The games", "## OpenSpiel's games", "## Rollouts", "## Where the seconds of a step go", "## Growth")
+    headings = (
+        "## The games",
+        "## OpenSpiel's games",
+        "## Rollouts",
+        "## Where the seconds of a step go",
+        "## Growth",
+        "## What logging costs",
+    )
     for heading in headings:
         assert heading in done.stdout
     assert "ours, with values and log-probabilities" in done.stdout

@@ -1,4 +1,4 @@
-"""A full disk, a clock that jumps, and experiments in copies: what is told, and what is kept."""
+"""A full disk, a clock that jumps, and two processes: what is told, and what is kept."""
 
 import ctypes
 import json
@@ -76,40 +76,6 @@ def test_a_clock_that_was_set_back_does_not_wait_for_ever(
     monkeypatch.setattr(declared, "LOCK_WRITE_SECONDS", 0.2)
     with pytest.raises(CastawayError, match=r"dvc\.yaml cannot be used"):
         declared.load(made.root, "base")
-
-
-PAID = """
-def run(context):
-    context.verdicts.parent.mkdir(parents=True, exist_ok=True)
-    with context.verdicts.open("a") as file:
-        file.write("an answer that was paid for\\n")
-    place = context.scratch / "step"
-    begin = int(place.read_text()) if place.exists() else 0
-    place.write_text("7")
-    if not begin:
-        raise RuntimeError("the ship sinks")
-    (context.output / "weights.txt").write_text("whole")
-    return {"begin": begin}
-"""
-
-
-@pytest.mark.slow
-def test_what_an_experiment_in_a_copy_has_paid_for_outlives_the_copy(
-    repository: Callable[[str], Repository], empty_store: Path
-) -> None:
-    made = repository(PIPELINE)
-    made.write("stages/base.py", PAID)
-    shutil.copy(empty_store, made.root)
-    made.commit()
-    command = ("dvc", "exp", "run", "--temp", "--set-param", "seed=5", "base")
-    assert made.run(*command).returncode != 0
-    assert (made.root / "scratch/verdicts.sqlite").read_text().count("\n") == 1
-    (step,) = (made.root / "scratch").rglob("step")
-    assert step.read_text() == "7"
-    done = made.run(*command)
-    assert done.returncode == 0, done.stderr
-    assert not step.exists()
-    assert (made.root / "scratch/verdicts.sqlite").read_text().count("\n") == 2
 
 
 def test_two_processes_never_share_a_scratch_folder(tmp_path: Path) -> None:

@@ -19,31 +19,57 @@ import pytest
 from playwright.sync_api import Page
 
 from castaway.tools.doctor.ports import is_free
+from castaway.tools.lineage.locked import locked_stages
+from flows.registry import CHAMPION
 from flows.report import DRIVER
 from flows.store import EXPERIMENT
 from tests.castaway.tools.marooned.replay.browser import chromium
-from tests.flows.conftest import BODY, Repository
+from tests.flows.conftest import BODY, EVALUATE, Repository
 from tests.flows.running import has_ended
 
 pytestmark = pytest.mark.slow
 
-NAMES = ("dataset", "sft", "reward_model", "ppo")
-NEEDS = {"dataset": (), "sft": ("dataset",), "reward_model": ("dataset",), "ppo": ("sft", "reward_model")}
+NEEDS = {
+    "dataset": (),
+    "sft": ("dataset",),
+    "reward_model": ("dataset",),
+    "ppo": ("sft", "reward_model"),
+    "evaluate": ("ppo",),
+    "merge": ("ppo",),
+}
 PIPELINE = "stages:\n" + "".join(
-    f"  {name}:\n    matrix: {{run: [marooned]}}\n    cmd: python -m flows {name}@${{item.run}}\n    params: [seed]\n"
-    + (f"    deps: [{', '.join(f'data/marooned/{needed}' for needed in NEEDS[name])}]\n" if NEEDS[name] else "")
-    + f"    outs: [data/marooned/{name}]\n"
-    for name in NAMES
+    f"""\
+  {name}:
+    matrix: {{run: [marooned]}}
+    cmd: python -m flows {name}@${{item.run}}
+    deps: [{", ".join([f"stages/{name}.py", *(f"data/marooned/{one}" for one in needed)])}]
+    params: [seed, tasks.marooned.task]
+    outs: [data/marooned/{name}]
+    metrics:
+      - data/marooned/metrics/{name}.json: {{cache: false}}
+      - data/marooned/runs/{name}.json: {{cache: false}}
+"""
+    for name, needed in NEEDS.items()
 )
+TRAINS = """
+def run(context):
+    (context.output / "model.safetensors").write_text(f"{context.stage} {context.params.seed}")
+    for step in range(1, 41):
+        falls = 9 / (step + 9)
+        context.log(step, {"success_rate": 1 - falls, "invalid_rate": falls**2, "entropy": falls})
+    return {}
+"""
 SIZE = {"width": 1280, "height": 720}
 
 
 @pytest.fixture
 def ship(repository: Callable[[str], Repository], empty_store: Path) -> Repository:
     made = repository(PIPELINE)
-    for name in NAMES:
-        made.write(f"stages/{name}.py", BODY)
+    bodies = {"dataset": BODY, "evaluate": EVALUATE}
+    for name in NEEDS:
+        made.write(f"stages/{name}.py", bodies.get(name, TRAINS))
     made.write("data/.gitkeep", "")
+    made.commit()
     shutil.copy(empty_store, made.root)
     return made
 
@@ -109,6 +135,36 @@ def picture(page: Page, name: str, folder: Path) -> None:
     page.screenshot(path=Path(os.environ.get("PICTURES", folder)) / f"{name}.png", animations="disabled")
 
 
+def look_at_mlflow(page: Page, mlflow: str, ship: Repository, folder: Path) -> None:
+    """MLflow's own page shows runs nested, the digests of what a run read, its curves, and the champion."""
+    page.goto(mlflow)
+    page.get_by_text("Model training").first.click()
+    page.goto(f"{mlflow}/#/experiments")
+    page.get_by_role("link", name=EXPERIMENT).click()
+    # The runs of the stages are nested under the driver's, and shown once that is opened.
+    driver = page.get_by_role("row").filter(has=page.get_by_role("link", name=DRIVER))
+    driver.get_by_role("button").first.click()
+    page.get_by_role("link", name="reward_model@marooned").wait_for()
+    page.get_by_role("button", name="Close").first.click()  # MLflow's assistant, which opens beside the runs
+    picture(page, "mlflow", folder)
+
+    ppo = locked_stages(ship.root)["ppo@marooned"]
+    page.get_by_role("link", name=ppo.address).click()
+    page.get_by_text(f"data/marooned/reward_model ({ppo.dependencies['data/marooned/reward_model']})").wait_for()
+    page.get_by_role("link", name=DRIVER).wait_for()  # as its parent
+    picture(page, "mlflow-run", folder)
+    page.get_by_role("tab", name="Model metrics").click()
+    for curve in ("entropy", "invalid_rate", "success_rate"):
+        page.get_by_text(curve, exact=True).wait_for()
+    page.locator(".js-line").nth(2).wait_for()
+    picture(page, "mlflow-curves", folder)
+
+    page.goto(f"{mlflow}/#/models/marooned")
+    page.get_by_role("link", name="Version 1").wait_for()
+    page.get_by_text(f"@ {CHAMPION}").wait_for()
+    picture(page, "mlflow-model", folder)
+
+
 def test_both_pages_show_a_build_and_both_servers_are_stopped(ship: Repository, ui: Ui, tmp_path: Path) -> None:
     mlflow, prefect = (f"http://127.0.0.1:{port}" for port in ui.ports)
     assert ui.told.splitlines() == [
@@ -126,16 +182,7 @@ def test_both_pages_show_a_build_and_both_servers_are_stopped(ship: Repository, 
         page.get_by_text("Running stage 'dataset@marooned'").first.wait_for()
         picture(page, "prefect", tmp_path)
         page.set_default_timeout(60_000)
-        page.goto(mlflow)
-        page.get_by_text("Model training").first.click()
-        page.goto(f"{mlflow}/#/experiments")
-        page.get_by_role("link", name=EXPERIMENT).click()
-        # The runs of the stages are nested under the driver's, and shown once that is opened.
-        driver = page.get_by_role("row").filter(has=page.get_by_role("link", name=DRIVER))
-        driver.get_by_role("button").first.click()
-        page.get_by_role("link", name="reward_model").wait_for()
-        page.get_by_role("button", name="Close").first.click()  # MLflow's assistant, which opens beside the runs
-        picture(page, "mlflow", tmp_path)
+        look_at_mlflow(page, mlflow, ship, tmp_path)
     servers = ui.servers
     assert len(servers) > 2
     ui.process.send_signal(signal.SIGINT)

@@ -9,7 +9,7 @@ from mlflow import MlflowClient
 
 from castaway.tools.lineage.locked import locked_stages
 from flows.registry import CHAMPION, GATE
-from tests.flows.conftest import Repository
+from tests.flows.conftest import EVALUATE, Repository
 
 PIPELINE = "stages:\n" + "".join(
     f"""\
@@ -28,20 +28,6 @@ MERGE = """
 def run(context):
     (context.output / "model.safetensors").write_text(f"weights {context.params.seed}")
     return {"parameters": 1}
-"""
-EVALUATE = """
-import json
-from castaway.metrics.intervals import proportion
-WON = {1: 120, 2: 60, 3: 180}
-def run(context):
-    won = WON[context.params.seed]
-    rows = [
-        {"player": "final", "task_id": number, "seat": "crew", "success": number < won, "turns": 1, "invalid": 0}
-        for number in range(200)
-    ]
-    (context.output / "outcomes.jsonl").write_text("".join(json.dumps(row) + chr(10) for row in rows))
-    figures = {**proportion(won, 200).entries("success_rate"), **proportion(0, 200).entries("invalid_rate")}
-    return {"sft": figures, "final": figures}
 """
 
 

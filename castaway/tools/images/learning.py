@@ -59,7 +59,7 @@ def _panel(run: str, folder: Path) -> Panel:
 
 def _curve(rows: Any) -> list[tuple[int, float]]:
     try:
-        points = [(int(row["step"]), float(row["success_rate"])) for row in rows if "success_rate" in row]
+        points = [(int(row["step"]), float(row["success_rate"])) for row in rows if row.get("success_rate") is not None]
     except KeyError:
         raise CastawayError("step is missing") from None
     if not points:

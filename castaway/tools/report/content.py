@@ -2,37 +2,32 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from castaway.datasets.episodes import read_episode
 from castaway.errors import CastawayError
+from castaway.metrics.policies import POLICIES
 from castaway.metrics.results import PLAYERS, figure, from_file, share
-from castaway.tools.dotted import flatten
+from castaway.tasks.registry import read_params
 from castaway.tools.report.charts import bars, curves
-from castaway.tools.transcript import episode_text
+from castaway.tools.report.episodes import Shown, shown_episodes
+from castaway.tools.report.judged import Corrected, Disputed, corrections_of, disputes_of
 
 DRAWN = {
-    "success_rate": "Success of training episodes",
-    "mean_return": "Mean return",
+    "success_rate": "Success",
     "invalid_rate": "Invalid replies",
+    "mean_return": "Mean return",
     "reference_kl": "KL from the SFT policy, nats per token",
     "entropy": "Entropy, nats per token",
     "stage": "Curriculum stage",
 }
 """Curves of PPO, in the order of the page, with their headings."""
-LOSSES = {"sft": "Loss of SFT", "reward_model": "Loss of the reward model", "correction_sft": "Loss of correction-SFT"}
-SUCCESS = "success_rate"
-KINDS = 12
-"""Kinds of corrections that are listed, the most frequent first."""
-EPISODES = 12
-"""Saved episodes that are shown."""
-LONGEST = 60_000
-"""Characters of an episode that are shown, so that the page stays small."""
+BESIDE = ("success_rate", "invalid_rate")
+"""The curves beside which the held-out rates of all policies are drawn."""
+LOSSES = {"base": "base", "sft": "SFT", "correction_sft": "correction-SFT"}
+"""Stages with the same loss, per token of a reply or a text, which are drawn in one chart."""
 
 
 @dataclass(frozen=True)
@@ -41,15 +36,6 @@ class Chart:
 
     heading: str
     svg: str
-
-
-@dataclass(frozen=True)
-class Shown:
-    """A saved episode."""
-
-    title: str
-    success: bool
-    text: str
 
 
 @dataclass(frozen=True)
@@ -63,14 +49,13 @@ class Report:
     """The bars of success."""
     learning: Sequence[Chart]
     losses: Sequence[Chart]
-    corrections: Sequence[tuple[int, str]]
-    """Number and critique."""
+    corrections: Sequence[Corrected]
     further: int
     """Corrections of the other kinds."""
-    agreement: Mapping[str, Any]
-    """Who judged how many replies, and what a served teacher and the rules disputed; dotted names to numbers."""
+    judged_by: Mapping[str, int]
+    """Who judged how many replies in PPO."""
+    disputes: Sequence[Disputed]
     episodes: Sequence[Shown]
-    """The failures first, those of the final policy before the others."""
 
 
 def report_of(root: Path, run: str) -> Report:
@@ -84,18 +69,19 @@ def report_of(root: Path, run: str) -> Report:
     if not path.is_file():
         raise CastawayError(f"{path} is missing; `dvc repro evaluate@{run}` builds it")
     players, success = from_file(path, _players)
-    levels = from_file(path, lambda found: {name: figure(figure(found, name), SUCCESS) for name in ("sft", "final")})
-    corrections, further = _corrections(folder / "ppo" / "corrections.jsonl")
+    corrections, further = corrections_of(folder / "ppo" / "corrections.jsonl")
+    judged_by, disputes = disputes_of(folder / "ppo" / "agreement.json")
     return Report(
         run=run,
         players=players,
         success=success,
-        learning=_learning(folder / "plots" / "ppo.json", levels),
-        losses=_losses(folder / "plots"),
+        learning=_learning(folder / "plots" / "ppo.json", from_file(path, _held_out)),
+        losses=_losses(root, run),
         corrections=corrections,
         further=further,
-        agreement=_numbers(folder / "ppo" / "agreement.json"),
-        episodes=_episodes(folder / "evaluate"),
+        judged_by=judged_by,
+        disputes=disputes,
+        episodes=shown_episodes(folder / "evaluate"),
     )
 
 
@@ -119,64 +105,51 @@ def _players(evaluate: Mapping[str, Any]) -> tuple[list[list[str]], str]:
     return rows, bars("Success on held-out episodes, with 95 % intervals", shares)
 
 
-def _learning(path: Path, levels: Mapping[str, float]) -> list[Chart]:
-    """The curves of PPO; held-out success of SFT and of the final policy beside that of training."""
+def _held_out(evaluate: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """Rate to policy to its value on held-out episodes."""
+    found = {name: figure(evaluate, name) for name in POLICIES if name in evaluate}
+    return {rate: {name: float(figure(one, rate)) for name, one in found.items()} for rate in BESIDE}
+
+
+def _learning(path: Path, held_out: Mapping[str, Mapping[str, float]]) -> list[Chart]:
+    """The curves of PPO, and beside the rates those of all policies on held-out episodes."""
     rows = _rows(path)
-    passes = [float(row["step"]) for row in rows if "sft_loss" in row]
+    passes = [float(row["step"]) for row in rows if row.get("sft_loss") is not None]
     found = []
     for name, heading in DRAWN.items():
         points = _points(rows, name)
         if points:
-            lines = levels if name == SUCCESS else {}
-            held_out = {f"{policy}, held out": level for policy, level in lines.items()}
-            found.append(Chart(heading, curves(heading, {name: points}, held_out, passes)))
+            found.append(Chart(heading, curves(heading, {"training": points}, held_out.get(name, {}), passes)))
     return found
 
 
-def _losses(folder: Path) -> list[Chart]:
-    found = []
-    for stage, heading in LOSSES.items():
-        points = _points(_rows(folder / f"{stage}.json"), "loss")
+def _losses(root: Path, run: str) -> list[Chart]:
+    """The losses of supervised training over each other, by the share of their steps, and that of the reward model."""
+    folder = root / "data" / run / "plots"
+    series = {}
+    for stage, name in LOSSES.items():
+        points = _points(_rows(folder / f"{stage}.json" if stage != "base" else _base_curve(root, run)), "loss")
         if len(points) > 1:  # a single point is no curve
-            found.append(Chart(heading, curves(heading, {"loss": points}, {}, ())))
-    return found
+            series[name] = [(100 * step / points[-1][0], loss) for step, loss in points]
+    reward = _points(_rows(folder / "reward_model.json"), "loss")
+    found = {}
+    if series:
+        found["Loss of supervised training, by % of its steps"] = series
+    if len(reward) > 1:
+        found["Loss of the reward model"] = {"loss": reward}
+    return [Chart(heading, curves(heading, one, {}, ())) for heading, one in found.items()]
 
 
-def _corrections(path: Path) -> tuple[list[tuple[int, str]], int]:
-    """The most frequent critiques with their numbers, and the number of all others."""
-    try:
-        lines = path.read_text("utf-8").split("\n")
-    except OSError:  # what PPO made is not in this clone: `dvc pull` was not run
-        return [], 0
-    counts = Counter(str(json.loads(line).get("critique", "")) for line in lines if line)
-    shown = counts.most_common(KINDS)
-    return [(count, critique) for critique, count in shown], counts.total() - sum(count for _, count in shown)
-
-
-def _episodes(folder: Path) -> list[Shown]:
-    paths = sorted(folder.glob("*/*.jsonl"), key=lambda path: (path.parent.name != "final", path))
-    found = []
-    for path in paths:
-        rows = read_episode(path)
-        header, policy = rows[0], path.parent.name
-        result = "success" if header.get("success") else "failure"
-        title = f"{policy}, episode {header['task_id']}: {result}, {header.get('ending', '')}"
-        text = episode_text(rows)
-        cut = f"{text[:LONGEST]}\n[the rest is in {path.name}]" if len(text) > LONGEST else text
-        found.append(Shown(title, bool(header.get("success")), cut))
-    # Of each policy a failure comes first; the sort keeps the order otherwise.
-    found.sort(key=lambda one: (not one.title.startswith("final,"), one.success))
-    return found[:EPISODES]
+def _base_curve(root: Path, run: str) -> Path:
+    """The curves of the base model that the run starts from."""
+    params = read_params(root / "params.yaml")
+    base = params.tasks[run].base if run in params.tasks else run
+    return root / "data" / base / "plots" / "base.json"
 
 
 def _points(rows: Sequence[Mapping[str, Any]], name: str) -> list[tuple[float, float]]:
-    return [(float(row["step"]), float(row[name])) for row in rows if name in row]
+    return [(float(row["step"]), float(row[name])) for row in rows if row.get(name) is not None]
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
     return from_file(path, lambda rows: list(rows)) if path.is_file() else []
-
-
-def _numbers(path: Path) -> dict[str, Any]:
-    found = from_file(path, flatten) if path.is_file() else {}
-    return {name.replace("_", " ").replace(".", ": "): value for name, value in found.items()}

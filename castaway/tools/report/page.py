@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from castaway.tools.replay.page import environment
 from castaway.tools.report.content import Report, report_of
 
 
@@ -21,10 +21,7 @@ def report_page(root: Path, run: str) -> str:
 
 def render(report: Report) -> str:
     """The page."""
-    loader = FileSystemLoader(Path(__file__).parent)
-    environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
+    pages = environment(Path(__file__).parent)
     # Pictures are made here, with their texts escaped; everything else is text.
-    environment.filters["picture"] = Markup
-    return environment.get_template("page.html.jinja").render(report=report)
+    pages.filters["picture"] = Markup
+    return pages.get_template("report.html.jinja").render(report=report)

@@ -33,7 +33,7 @@ def replay_data(rows: Sequence[Row]) -> Data:
         CastawayError: the rows are not an episode of MAROONED.
     """
     head, *moments = rows
-    if not moments or any(not set(moment) >= NEEDED for moment in moments):
+    if not is_of_marooned(rows):
         raise CastawayError("this is no episode of MAROONED: its moments lack the island")
     scenario = _scenario(moments[0])
     known = _knowledge(scenario, head, moments)
@@ -45,6 +45,12 @@ def replay_data(rows: Sequence[Row]) -> Data:
         "moments": _changes([_truth(scenario, moment) for moment in moments]),
         "known": known and {name: _changes(found) for name, found in known.items()},
     }
+
+
+def is_of_marooned(rows: Sequence[Row]) -> bool:
+    """Whether each moment of an episode has what is drawn."""
+    _, *moments = rows
+    return bool(moments) and all(set(moment) >= NEEDED for moment in moments)
 
 
 def _scenario(moment: Row) -> Scenario:

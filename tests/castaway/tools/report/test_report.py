@@ -1,6 +1,7 @@
 """The report of a run, from files as the stages write them, opened in a real browser."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,9 @@ from castaway.tools.report.page import report_page
 from tests.castaway.tools.marooned.replay.browser import chromium
 
 HOSTILE = "<img src=http://example.org/x onerror=\"document.title='taken'\"><script>document.title='taken'</script>"
+ROOT = Path(__file__).parents[4]
+EPISODES = [("base", 1, False, True)] + [("final", number, number > 3, number % 2 > 0) for number in range(1, 9)]
+"""Policy, id, success, and whether its reply is valid."""
 LARGEST = 3_000_000
 """Bytes of a page at most."""
 
@@ -41,36 +45,80 @@ def root(tmp_path: Path) -> Path:
     steps[4]["sft_loss"] = 0.3
     write("plots/ppo.json", steps)
     write("plots/sft.json", [{"step": 1, "loss": 2.0}, {"step": 9, "loss": 0.5}])
-    write("ppo/agreement.json", {"judged_by": {"rules": 7}, "disputes": {"legal": 2}})
-    critiques = [HOSTILE] * 5 + ["too long"] * 2 + [f"rare {number}" for number in range(20)]
+    write("plots/correction_sft.json", [{"step": 1, "loss": 2.0}])
+    write("../answers/plots/base.json", [{"step": 10, "loss": 5.0}, {"step": 20, "loss": 1.0}])
+    text = (ROOT / "params.yaml").read_text("utf-8")
+    (tmp_path / "params.yaml").write_text(text.replace("\n  strictbot:", "\n  one:"), "utf-8")
+    opinions = {
+        name: {"valid": name == "rules", "action": "stay", "penalty": -1.0, "remark": HOSTILE}
+        for name in ("model", "rules")
+    }
+    example = {"situation": "Where?", "text": HOSTILE, **opinions}
+    disputes = {"another penalty": {"count": 1, "examples": [example]}, HOSTILE: {"count": 2, "examples": [example]}}
+    write("ppo/agreement.json", {"judged_by": {"rules": 7, "judge": 9}, "disputes": disputes})
+    critiques = [HOSTILE] * 5 + [f"'go {number}' is no action at b{number}." for number in range(3)]
+    critiques += [f"rare {'x' * number}" for number in range(1, 21)]
     (tmp_path / "data/one/ppo/corrections.jsonl").write_text(
-        "".join(json.dumps({"critique": critique}) + "\n" for critique in critiques)
+        "".join(
+            json.dumps({"critique": critique, "penalty": -number % 3, "wrong": HOSTILE, "target": "stay"}) + "\n"
+            for number, critique in enumerate(critiques)
+        )
     )
-    for policy, number, success in (("base", 1, False), ("final", 1, True), ("final", 2, False)):
-        moment = {"said": {"crew": {"text": HOSTILE, "valid": False, "critique": "no", "action": "WAIT"}}}
+    for policy, number, success, valid in EPISODES:
+        moment = {"state": "xo\nox", "said": {"crew": {"text": HOSTILE, "valid": valid, "action": "WAIT"}}}
         outcome = Outcome(success=success, ending="the end")
         path = tmp_path / f"data/one/evaluate/{policy}/{number}.jsonl"
-        write_episode(path, number, "crew", outcome, [moment, {"said": {}}])
+        write_episode(path, number, "crew", outcome, [moment, {"state": "xx\nxx", "said": {}}])
     return tmp_path
 
 
 def test_what_the_page_says(root: Path) -> None:
     found = report_of(root, "one")
+    players = ("base", "sft", "ppo", "final")
     assert [row[0] for row in found.players] == ["base", "sft", "ppo", "final", "demonstrators", HOSTILE]
     assert found.players[3] == ["final", "75.0 % (70.0 to 80.0)", "75.0 % (70.0 to 80.0)", "1.5", "100"]
     assert [chart.heading for chart in found.learning] == [
-        "Success of training episodes", "KL from the SFT policy, nats per token", "Entropy, nats per token",
-        "Curriculum stage",
+        "Success", "KL from the SFT policy, nats per token", "Entropy, nats per token", "Curriculum stage",
     ]  # fmt: skip
-    assert "sft, held out" in found.learning[0].svg and "final, held out" in found.learning[0].svg
-    assert found.learning[0].svg.count("\N{BLACK UP-POINTING TRIANGLE}") == 1
-    assert [chart.heading for chart in found.losses] == ["Loss of SFT"]
-    assert found.corrections[:2] == [(5, HOSTILE), (2, "too long")]
+    success = found.learning[0].svg
+    assert success.count("stroke-dasharray") == 4
+    assert [name for name in ("base", "sft", "ppo", "final") if f">{name}</text>" in success] == [*players][:4]
+    assert success.count("\N{BLACK UP-POINTING TRIANGLE}") == 1
+    # The stages with the same loss are laid over each other; one point is no curve.
+    (losses,) = found.losses
+    assert losses.heading == "Loss of supervised training, by % of its steps"
+    assert (losses.svg.count("<polyline"), ">base</text>" in losses.svg) == (2, True)
+
+
+def test_what_the_teacher_said_is_sorted_by_kind(root: Path) -> None:
+    found = report_of(root, "one")
+    assert [(one.count, one.kind) for one in found.corrections[:3]] == [
+        (
+            5,
+            HOSTILE.replace("\"document.title='taken'\"", "\N{HORIZONTAL ELLIPSIS}").replace(
+                "'taken'", "\N{HORIZONTAL ELLIPSIS}"
+            ),
+        ),
+        (3, "\N{HORIZONTAL ELLIPSIS} is no action at \N{HORIZONTAL ELLIPSIS}"),
+        (1, "rare x"),
+    ]
+    assert found.corrections[0].penalty == pytest.approx((0 + 2 + 1 + 0 + 2) / 5)
+    assert (found.corrections[1].wrong, found.corrections[1].target) == (HOSTILE, "stay")
     assert found.further == 10
-    assert found.agreement == {"judged by: rules": 7, "disputes: legal": 2}
-    # The failure of the final policy first: it is what one wants to see.
-    assert [one.title.partition(",")[0] for one in found.episodes] == ["final", "final", "base"]
-    assert [one.success for one in found.episodes] == [False, True, False]
+    assert found.judged_by == {"rules": 7, "judge": 9}
+    assert [(one.count, one.kind) for one in found.disputes] == [(2, HOSTILE), (1, "another penalty")]
+    assert found.disputes[0].examples[0]["model"] == f"not valid, penalty -1, executes stay. {HOSTILE}"
+    assert found.disputes[0].examples[0]["rules"].startswith("valid, ")
+
+
+def test_the_worst_and_the_best_episodes_are_shown(root: Path) -> None:
+    titles = [one.title for one in report_of(root, "one").episodes]
+    # Failures with invalid replies are the worst, successes without them the best.
+    assert [title.partition(":")[0] for title in titles] == [
+        "final, episode 2, among its worst", "final, episode 1, among its worst", "final, episode 3, among its worst",
+        "final, episode 7, among its best", "final, episode 5, among its best", "final, episode 8, among its best",
+        "base, episode 1, among its worst",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("width", [380, 1280])
@@ -86,33 +134,38 @@ def test_it_is_one_page_that_fits_and_runs_nothing(root: Path, tmp_path: Path, w
         page.goto(place.as_uri())
         assert page.title() == "one"
         assert page.evaluate("document.documentElement.scrollWidth") <= width
-        assert HOSTILE in page.inner_text("#corrections")
+        assert "<img src=http:" in page.inner_text("#corrections")
+        assert HOSTILE in page.inner_text("#disputes")
         assert page.locator("svg").count() == 6
-        # By the keyboard alone: four links, the table, then the episodes.
-        for _ in range(6):
+        # By the keyboard alone: to the first episode, open it, and step to its end.
+        while not page.evaluate("document.activeElement.matches('#episodes summary')"):
             page.keyboard.press("Tab")
         page.keyboard.press("Enter")
         assert page.locator("details[open]").count() == 1
-        assert HOSTILE in page.inner_text("details[open]")
+        assert HOSTILE in page.inner_text("details[open]") and "xo\nox" in page.inner_text("details[open]")
+        page.keyboard.press("Tab")
+        page.keyboard.press("ArrowRight")
+        shown = page.inner_text("details[open]")
+        assert "2 of 2: The end" in shown and "xx\nxx" in shown and HOSTILE not in shown
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        page.screenshot(path=tmp_path / "page.png", full_page=True)
         assert asked == [place.as_uri()]
 
 
 def test_a_clone_without_the_data_has_figures_and_curves(root: Path) -> None:
-    for name in ("ppo/corrections.jsonl", "ppo/agreement.json", "evaluate/base/1.jsonl"):
-        (root / "data/one" / name).unlink()
-    for path in (root / "data/one/evaluate/final").iterdir():
-        path.unlink()
+    for name in ("ppo", "evaluate"):
+        shutil.rmtree(root / "data/one" / name)
     page = report_page(root, "one")
     assert "dvc pull" in page and "75.0 %" in page
 
 
 def test_a_long_episode_is_cut(root: Path) -> None:
     write_episode(
-        root / "data/one/evaluate/final/3.jsonl", 3, "crew", Outcome(success=False, ending="late"),
-        [{"said": {"crew": {"text": "word " * 50_000, "valid": True}}}, {"said": {}}],
+        root / "data/one/evaluate/final/0.jsonl", 0, "crew", Outcome(success=False, ending="late"),
+        [{"said": {"crew": {"text": "word " * 50_000, "valid": False}}}, {"said": {}}],
     )  # fmt: skip
     page = report_page(root, "one")
-    assert "[the rest is in 3.jsonl]" in page and len(page) < 200_000
+    assert "[the rest is in the file]" in page and len(page) < 200_000
 
 
 def test_what_is_missing_is_told(root: Path) -> None:
