@@ -69,7 +69,7 @@ class ServedTeacher:
         self._by_rules = RulesTeacher(rules)
         self._model, self._cache = endpoint.model, cache
         self._schema = answer_schema()
-        self._loop = _LoopThread()
+        self._loop = LoopThread("teacher")
         self._client = self._loop.run(_made(endpoint))
         self._tally: Counter[str] = Counter()
         self._lock = threading.Lock()
@@ -214,18 +214,21 @@ async def _made(endpoint: Endpoint) -> ChatClient:
     return ChatClient(endpoint)
 
 
-class _LoopThread:
+class LoopThread:
     """An event loop in a thread of its own, which keeps connections open between calls."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        """Start the thread, under this name."""
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="teacher", daemon=True)
+        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """The result of `work`, or what it raised."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def stop(self) -> None:
+        """End the thread."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
