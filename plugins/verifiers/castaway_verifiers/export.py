@@ -1,9 +1,9 @@
 """Castaway's tasks as an environment of verifiers, for its evaluator and for prime-rl.
 
-    vf-eval castaway-verifiers --env.taskset.castaway-task strictbot --env.taskset.game '{"rendering": "full"}'
+    vf-eval castaway-verifiers --env.taskset.run strictbot --env.taskset.game '{"rendering": "full"}'
 
-A row is a training id. Each agent of the seat has a conversation of its own: its system prompt, and in each turn what
-it sees. A reply needs a line `ACTION: ...`; one that is not legal counts as the task's idle action.
+A row is a training id of a run in params.yaml. Each agent of the seat has a conversation of its own: its system prompt,
+and in each turn what it sees. A reply needs a line `ACTION: ...`; one that is not legal counts as the idle action.
 """
 
 from __future__ import annotations
@@ -11,23 +11,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import verifiers.v1 as vf
+from castaway.errors import CastawayError
 from castaway.tasks.environment import HELD_OUT_START, Prompt, TextEnvironment
-from castaway.tasks.registry import game_model, load_task
+from castaway.tasks.registry import game_model, load_task, read_params
 from castaway.tasks.reply import parse_reply
 from castaway.tasks.task import Task
 from pydantic import Field
 
 
 class CastawayConfig(vf.TasksetConfig):
-    """Which task of Castaway, and from which id on."""
+    """Which run of params.yaml, and from which id on."""
 
-    castaway_task: str = "strictbot"
-    """The task's name, as `castaway task check` takes it."""
+    params: Path = Path("params.yaml")
+    """The parameter file; only the run's task and its `game` section are read."""
+    run: str = "strictbot"
+    """A key of `tasks` in that file."""
     game: dict[str, Any] = Field(default_factory=dict)
-    """Its `game` section, as in params.yaml."""
+    """What is set differently in the `game` section; the rendering `full` is the one for instruct models."""
     seat: str = ""
     """The seat that the model plays; if empty, the main one."""
     start: int = 0
@@ -53,18 +57,26 @@ class CastawayTaskset(vf.Taskset[CastawayTask, CastawayConfig]):
     INFINITE = True
 
     def load(self) -> Iterator[CastawayTask]:
-        """A row for each training id."""
+        """A row for each training id.
+
+        Raises:
+            CastawayError: the file cannot be read, or has no such run.
+        """
         config = self.config
-        task = made(config.castaway_task, config.game)
+        block = read_params(config.params).tasks.get(config.run)
+        if block is None:
+            raise CastawayError(f"{config.params} has no run {config.run!r} under tasks")
+        game = {**block.game.model_dump(), **config.game}
+        task = made(block.task, game)
         seat, ids = config.seat or task.evaluation_seats[0], task.training_ids()
         for number in count(config.start):
             if number >= min(len(ids), HELD_OUT_START):
                 return
             yield CastawayTask(
                 CastawayData(
-                    name=f"{config.castaway_task}#{ids[number]}",
-                    task=config.castaway_task,
-                    game=config.game,
+                    name=f"{config.run}#{ids[number]}",
+                    task=block.task,
+                    game=game,
                     seat=seat,
                     episode=ids[number],
                 ),

@@ -132,7 +132,7 @@ def test_a_task_of_castaway_is_played_through_verifiers_as_it_is_here() -> None:
     here = Strictbot(game)
     there = task(
         "castaway-verifiers",
-        taskset={"castaway_task": "strictbot", "game": game.model_dump()},
+        taskset={"params": str(CLONE / "params.yaml"), "run": "strictbot", "game": {"rendering": "compact"}},
         tasks=4,
         held_out=1,
         turns=8,
