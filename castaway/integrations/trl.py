@@ -70,8 +70,6 @@ class GameEnvironment:
         prompt = self._prompt()
         refusal = self._environment.rules.refusal(prompt.observation, action)
         self._reward += self._environment.step({prompt.agent: action})[prompt.agent]
-        if self._environment.done:
-            return OVER
         return f"{refusal.sentence}\n\n{self._shown()}" if refusal else self._shown()
 
     def get_reward(self) -> float:
@@ -89,6 +87,8 @@ class GameEnvironment:
 
     def _shown(self) -> str:
         """The messages of this turn as one text; what the system says only where it has changed."""
+        if self._environment.done:
+            return OVER
         messages = self._prompt().messages
         system = "\n\n".join(message["content"] for message in messages if message["role"] == "system")
         said = [message["content"] for message in messages if message["role"] != "system"]

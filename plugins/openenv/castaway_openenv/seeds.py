@@ -46,7 +46,7 @@ async def _first_difference(server: Server, seed: int) -> int | None:
     """The turn in which two episodes of a seed differ, 0 for the first observation; None if they do not."""
     first, second = Episode(server, seed), Episode(server, seed)
     one, other = await first.begin(), await second.begin()
-    random, played, told = Random(seed), list[dict[str, Any]](), [one]
+    random, played, told = Random(f"openenv {seed}"), list[dict[str, Any]](), [one]
     while one == other and not one.done and len(played) < min(TURNS, server.game.turns):
         action = _any_action(server, one, random)
         if action is None:

@@ -47,6 +47,8 @@ class OpenEnv(Task[OpenEnvParams]):
         If there is no expert but this one, all turns are drawn: otherwise one situation would show one action only.
         """
         aimless = type(self).expert is OpenEnv.expert
+        # A stream of its own: a server that draws from Random(seed) would else draw what a player of that seed draws.
+        random = Random(f"openenv {random.random()}")
 
         def play(prompt: Prompt) -> Reply:
             if aimless or random.random() < carelessness:
