@@ -95,13 +95,7 @@ class ChatClient:
 
     async def _with_retries(self, question: dict[str, Any]) -> str:
         """Try until it works, the fault is not a passing one, or there is no time left for another pause."""
-        retrying = AsyncRetrying(
-            retry=retry_if_exception(lambda error: isinstance(error, ServerFault) and error.passing),
-            stop=stop_before_delay(self._endpoint.deadline_seconds),
-            wait=_pause,
-            reraise=True,
-        )
-        async for attempt in retrying:
+        async for attempt in retrying(self._endpoint.deadline_seconds):
             with attempt:
                 return await self._try(question)
         raise AssertionError("tenacity ends with a result or an exception")
@@ -181,6 +175,16 @@ class ChatClient:
 
     def _says(self, what: str) -> str:
         return f"the teacher's server at {self._endpoint.url} (model {self._endpoint.model}) {what}"
+
+
+def retrying(deadline_seconds: float) -> AsyncRetrying:
+    """Attempts until one works, its `ServerFault` is not a passing one, or no time is left for another pause."""
+    return AsyncRetrying(
+        retry=retry_if_exception(lambda error: isinstance(error, ServerFault) and error.passing),
+        stop=stop_before_delay(deadline_seconds),
+        wait=_pause,
+        reraise=True,
+    )
 
 
 def _pause(state: RetryCallState) -> float:

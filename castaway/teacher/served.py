@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import time
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from castaway.tasks.environment import Message, Rules
 from castaway.teacher.agreement import dispute
@@ -22,10 +22,10 @@ from castaway.teacher.ask import ask, outage, question_key
 from castaway.teacher.base import Attempt, Verdict
 from castaway.teacher.cache import AnswerCache
 from castaway.teacher.chat_client import ChatClient, Endpoint, ServerFault
+from castaway.teacher.loop import LoopThread
 from castaway.teacher.question import question
 from castaway.teacher.rules import RulesTeacher
 
-Result = TypeVar("Result")
 Question = list[Message]
 Found = str | Answer | ServerFault | None
 """A usable answer as text, a refused one that could be read, a fault, or nothing that could be read."""
@@ -69,7 +69,7 @@ class ServedTeacher:
         self._by_rules = RulesTeacher(rules)
         self._model, self._cache = endpoint.model, cache
         self._schema = answer_schema()
-        self._loop = _LoopThread()
+        self._loop = LoopThread("teacher")
         self._client = self._loop.run(_made(endpoint))
         self._tally: Counter[str] = Counter()
         self._lock = threading.Lock()
@@ -212,20 +212,3 @@ class ServedTeacher:
 async def _made(endpoint: Endpoint) -> ChatClient:
     """The client belongs to the loop that it is made in."""
     return ChatClient(endpoint)
-
-
-class _LoopThread:
-    """An event loop in a thread of its own, which keeps connections open between calls."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="teacher", daemon=True)
-        self._thread.start()
-
-    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
-
-    def stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()

@@ -1,0 +1,1 @@
+"""Any OpenEnv server as a task for Castaway."""
