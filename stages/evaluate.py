@@ -197,7 +197,7 @@ def _rules(context: Context, tokenizer: ChatTokenizer) -> SamplingRules:
         tokenizer,
         temperature=context.params.evaluate.temperature,
         max_new_tokens=context.params.ppo.max_new_tokens,
-        tokens_per_pass=context.params.ppo.tokens_per_pass,
+        tokens_per_pass=context.params.ppo.sampling_tokens_per_pass,
     )
 
 

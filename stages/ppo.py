@@ -119,7 +119,7 @@ def _served(context: Context) -> Iterator[Callable[[ActorCritic, Generator], Sam
         tokenizer,
         temperature=params.temperature,
         max_new_tokens=params.max_new_tokens,
-        tokens_per_pass=params.tokens_per_pass,
+        tokens_per_pass=params.sampling_tokens_per_pass,
     )
     with serving_policy(
         base,

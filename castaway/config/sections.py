@@ -197,6 +197,10 @@ class PpoParams(StageSection):
     tokens_per_pass: PositiveInteger
     """Largest number of tokens, with padding, in one forward pass; a larger minibatch is split, and its gradients are
     summed."""
+    sampling_tokens_per_pass: PositiveInteger
+    """Largest number of tokens, with padding, of the prompts and replies that are sampled side by side, here and in
+    evaluation. Sampling keeps keys and values only, a thirtieth of what training keeps of a token; and it is fastest
+    with many rows."""
     learning_rate: Positive
     value_learning_rate: Positive
     max_gradient_norm: Positive

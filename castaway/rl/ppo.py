@@ -293,7 +293,7 @@ def _sampling_rules(tokenizer: ChatTokenizer, params: PpoParams, temperature: fl
         tokenizer,
         temperature=temperature,
         max_new_tokens=params.max_new_tokens,
-        tokens_per_pass=params.tokens_per_pass,
+        tokens_per_pass=params.sampling_tokens_per_pass,
     )
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 ACCELERATORS = ("cpu", "cuda", "mi300x")
 BUDGETED = ("sft", "reward_model", "ppo", "correction_sft")
-"""Sections with `tokens_per_pass`, which decides their memory."""
+"""Sections with `tokens_per_pass`, which decides their memory, as `ppo.sampling_tokens_per_pass` does."""
 FEWEST_TOKENS, FEWEST_STEPS = 256, 2
 """Neither `tokens_per_pass` nor `ppo.steps` is lowered below."""
 
@@ -203,7 +203,9 @@ def _fit(path: Path, profile: Any, root: Path, memory: float, seconds: float) ->
                 f"{memory / GIGABYTE:.1f} GB; set gradient_checkpointing or choose a smaller model"
             )
         for name in smaller:
-            profile[name]["tokens_per_pass"] //= 2
+            for key in ("tokens_per_pass", "sampling_tokens_per_pass"):
+                if key in profile[name]:
+                    profile[name][key] //= 2
         _write(path, profile)
     spent = sum(need.seconds for need in found)
     if spent > seconds:

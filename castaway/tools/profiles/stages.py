@@ -218,7 +218,7 @@ class _Run:
         rounds = len(POLICIES) + (len(CHOSEN_FROM) * params.best_of if params.best_of > 1 else 0)
         waves = -(-self._episodes // PARALLEL)
         seconds = rounds * waves * self._playing(turns / waves, games)
-        return self._need("evaluate", LIBRARIES, peak, START + seconds, self._advice("ppo.tokens_per_pass", 0, 0))
+        return self._need("evaluate", LIBRARIES, peak, START + seconds, self._advice("ppo.sampling_tokens_per_pass", 0, 0))
 
     def _merge(self) -> Need:
         """On the host. In float32 the models are compared in float64, which took 13 bytes for each weight."""
@@ -227,10 +227,10 @@ class _Run:
         return Need(f"merge@{self._run}", peak, 0, START / 2 + peak / 2e8, "set merge.dtype to bfloat16")
 
     def _drawing(self, games: int) -> float:
-        """Sampling for so many games side by side, as many turns at a time as `ppo.tokens_per_pass` allows."""
+        """Sampling for so many games side by side, as many at a time as `ppo.sampling_tokens_per_pass` allows."""
         params, load = self._params.ppo, self._load
         width = self._longest - round(load.reply) + params.max_new_tokens
-        rows = max(1, min(params.tokens_per_pass // width, round(games * load.agents)))
+        rows = max(1, min(params.sampling_tokens_per_pass // width, round(games * load.agents)))
         return drawing(self._trunk, rows, rows * width, rows * (width - load.shared))
 
     def _scoring(self, turns: float) -> float:

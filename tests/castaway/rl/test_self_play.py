@@ -87,7 +87,7 @@ def test_without_a_rival_the_speaker_plays_both_sides() -> None:
 def pool_of(actor: ActorCritic, tokenizer: Any, seed: int = 1) -> FrozenPool:
     params, own = SelfPlayParams(size=2, interval=3), ppo_params()
     rules = SamplingRules.of(
-        tokenizer, temperature=own.temperature, max_new_tokens=6, tokens_per_pass=own.tokens_per_pass
+        tokenizer, temperature=own.temperature, max_new_tokens=6, tokens_per_pass=own.sampling_tokens_per_pass
     )
     return FrozenPool(actor, tokenizer, params, rules, torch.Generator().manual_seed(5), seed)
 
