@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -48,16 +49,25 @@ PLAYERS = {
 }
 """Number of players of games for three and more; one that can be played by more has its usual number."""
 SINGLE = frozenset(
-    "2048 Bandit Blackjack Countdown Crosswords Cryptarithm FifteenPuzzle FrozenLake GuessTheNumber Klondike LightsOut "
-    "LogicPuzzle Mastermind Minesweeper PegJump RushHour Secretary Set Slitherlink Sokoban Sudoku ThreeCardMonte "
-    "TowerOfHanoi UltimateTexasHoldem".split()
+    re.findall(
+        r"\w+",
+        """
+        2048 Bandit Blackjack Countdown Crosswords Cryptarithm FifteenPuzzle FrozenLake GuessTheNumber Klondike
+        LightsOut LogicPuzzle Mastermind Minesweeper PegJump RushHour Secretary Set Slitherlink Sokoban Sudoku
+        ThreeCardMonte TowerOfHanoi UltimateTexasHoldem
+    """,
+    )
 )
 """Games for one player. All others are for two."""
 OPEN = frozenset(
-    "Alquerque Breakthrough Checkers Chess Chopsticks ConnectFour Countdown Crusade Cryptarithm FifteenPuzzle "
-    "FrozenLake LightsOut LinesOfAction Nim Othello PegJump ReverseTicTacToe RushHour SantoriniBaseFixed SimpleTak "
-    "Slitherlink Sokoban Sudoku Tak ThreePlayerTicTacToe TicTacToe TowerOfHanoi UltimateTicTacToe "
-    "WildTicTacToe".split()
+    re.findall(
+        r"\w+",
+        """
+        Alquerque Breakthrough Checkers Chess Chopsticks ConnectFour Countdown Crusade Cryptarithm FifteenPuzzle
+        FrozenLake LightsOut LinesOfAction Nim Othello PegJump ReverseTicTacToe RushHour SantoriniBaseFixed SimpleTak
+        Slitherlink Sokoban Sudoku Tak ThreePlayerTicTacToe TicTacToe TowerOfHanoi UltimateTicTacToe WildTicTacToe
+    """,
+    )
 )
 """Games without chance and without secrets: their players may search on a copy of the game."""
 

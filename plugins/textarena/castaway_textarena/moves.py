@@ -161,7 +161,7 @@ def candidates(game: Game) -> list[str]:
 
 
 def legal_moves(game: Game) -> tuple[str, ...]:
-    """The legal moves of the player that is to move, each tried on a copy; empty if the game's moves cannot be listed."""
+    """The legal moves of the player that is to move, each tried on a copy; empty where moves cannot be listed."""
     if game.done or not is_listed(game.name):
         return ()
     return game.accepted(candidates(game))

@@ -116,4 +116,3 @@ def _value(key: Key, depth: int) -> Worth:
     best = max(after, key=lambda worth: worth[here.player]) if after else (0.0,) * here.players
     _values[key, depth] = tuple(DISCOUNT * worth for worth in best)
     return _values[key, depth]
-

@@ -28,7 +28,9 @@ def served_player(address: str | None) -> Callable[[Prompt], str]:
     """
     url, _, model = (address or "").partition(" ")
     if not url.startswith("http") or not model:
-        raise CastawayError(f"game.served is {address!r}, expected a URL and a model, such as 'http://HOST:8000/v1 NAME'")
+        raise CastawayError(
+            f"game.served is {address!r}, expected a URL and a model, such as 'http://HOST:8000/v1 NAME'"
+        )
     endpoint, rules = Endpoint(url, model, secret()), TextArenaRules()
 
     def choose(prompt: Prompt) -> str:

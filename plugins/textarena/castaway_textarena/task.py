@@ -42,9 +42,7 @@ class TextArena(Task[TextArenaParams]):
             CastawayError: the game cannot be played here.
         """
         game = self.game
-        return TextArenaEnvironment(
-            game.game, game.players, game.rendering, game.others, game.turns, game.search_depth
-        )
+        return TextArenaEnvironment(game.game, game.players, game.rendering, game.others, game.turns, game.search_depth)
 
     def expert(self, prompt: Prompt) -> Reply:
         """The reply with the best move that a search finds, or that is known."""
