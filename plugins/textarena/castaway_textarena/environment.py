@@ -169,7 +169,7 @@ class TextArenaEnvironment(TextEnvironment):
             self._invalid += not taken
         self._advance()
         # Possible in self-play only: the others moved first, and the game ended before the player's turn.
-        if self.done and not self._own:
+        if not self._own and not self.prompts():
             self._change_places()
             self._deal()
         return {self._agent(place): self._paid(place) for place in range(self._players)}

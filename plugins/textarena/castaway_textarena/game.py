@@ -89,9 +89,12 @@ class Game:
 
     @property
     def rewards(self) -> Mapping[int, float]:
-        """What TextArena pays each player at the end; empty before."""
-        paid = self.env.state.rewards if self.done else None
-        return {int(player): float(amount) for player, amount in (paid or {}).items()}
+        """What TextArena pays each player at the end; empty before.
+
+        One of its games mixes up reward and reason, after an invalid move; that pays -1, as in the others.
+        """
+        paid = (self.env.state.rewards or {}) if self.done else {}
+        return {int(who): float(amount) if isinstance(amount, int | float) else -1.0 for who, amount in paid.items()}
 
     @property
     def reason(self) -> str:

@@ -84,7 +84,7 @@ class TextArena(Task[TextArenaParams]):
         """The figures of a random player and of the search on the same episodes."""
         # Every policy played the same episodes, so those of the first one are repeated.
         environment, episodes = self.make(), next(iter(played.values()))
-        figures = {}
+        figures: dict[str, Any] = {}
         for kind in (FLOOR, CEILING):
             rows = []
             for one in episodes:
