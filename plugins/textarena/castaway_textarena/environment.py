@@ -90,6 +90,7 @@ class TextArenaEnvironment(TextEnvironment):
             self._others_play = self._choice(self._others, Random(f"others {self._seed}"))
             self._advance()
             if not self.done:
+                self._first = self._game.thawed(frozen := self._game.frozen()), frozen
                 return
             self._change_places()
 
@@ -98,6 +99,11 @@ class TextArenaEnvironment(TextEnvironment):
         self._seed += _SEEDS
         self._place = (self._place - 1) % self._players
 
+    def rewind(self) -> None:
+        """Go back to the first move of an agent; the others may move differently than before."""
+        self._game = self._first[0].thawed(self._first[1])
+        self._said, self._count, self._own, self._invalid, self._broken, self._seen = (), 0, 0, 0, "", None
+
     def _choice(self, kind: Others, random: Random) -> Choose:
         return random_player(random) if kind == "random" else lambda seen: best_move(seen, self._depth)
 
@@ -105,10 +111,10 @@ class TextArenaEnvironment(TextEnvironment):
         """Let the others move until an agent is to move or the game is over."""
         self._seen: Observation | None = None
         while not self.done and self._seat == TABLE and self._game.player != self._place:
-            self._say(self._others_play(self._observation()))
+            self.say(self._others_play(self._observation()))
 
-    def _say(self, text: str) -> bool:
-        """Say a text in the game; returns whether TextArena took it as a valid move.
+    def say(self, text: str) -> bool:
+        """Let whoever is to move say a text, legal or not; returns whether TextArena took it as a valid move.
 
         A text that TextArena's code fails on counts as silence. If it fails on silence too, the game is broken.
         """
@@ -163,7 +169,7 @@ class TextArenaEnvironment(TextEnvironment):
         seen = self._observation()
         agent = self._agent(seen.player)
         typed = actions.get(agent, self.idle)
-        taken = self._say(self.idle if self.rules.refusal(seen, typed) else typed)
+        taken = self.say(self.idle if self.rules.refusal(seen, typed) else typed)
         if agent == PLAYER:
             self._own += 1
             self._invalid += not taken

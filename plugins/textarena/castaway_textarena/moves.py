@@ -40,15 +40,11 @@ def _square(env: Any, attribute: str, pattern: str) -> list[str]:
     return [pattern.replace("#", str(getattr(env, attribute) - 1))]
 
 
-def _leaps(size: int, reach: int, between: str) -> list[str]:
-    """Moves from a square to one at most `reach` columns and rows away."""
+def _leaps(size: int, between: str, fits: Callable[[int, int], bool]) -> list[str]:
+    """Moves from a square to another one, where the distances in columns and in rows fit together."""
     squares = [(column, row) for column in range(size) for row in range(size)]
-    near = [
-        (one, other)
-        for one, other in product(squares, squares)
-        if one != other and max(abs(one[0] - other[0]), abs(one[1] - other[1])) <= reach
-    ]
-    return [f"[{_named(one)}{between}{_named(other)}]" for one, other in near]
+    pairs = [(one, other) for one, other in product(squares, squares) if fits(other[0] - one[0], other[1] - one[1])]
+    return [f"[{_named(one)}{between}{_named(other)}]" for one, other in pairs]
 
 
 def _named(square: tuple[int, int]) -> str:
@@ -85,17 +81,17 @@ def _armies(env: Any) -> list[str]:
 Patterns = list[str] | Callable[[Any], list[str]]
 FORMS: dict[str, Patterns] = {
     "2048": ["[{Up|Down|Left|Right}]"],
-    "Alquerque": _leaps(5, 2, " "),
+    "Alquerque": _leaps(5, " ", lambda across, up: {abs(across), abs(up)} in ({0, 1}, {1}, {0, 2}, {2})),
     "Bandit": lambda env: [f"[{button}]" for button in env.buttons],
     "Battleship": lambda env: [f"[{{{'|'.join('ABCDEFGHIJKLMNOPQRST'[: env.grid_size])}}}{{0-{env.grid_size - 1}}}]"],
     "Blackjack": ["[{Hit|Stand}]"],
-    "Breakthrough": lambda env: _leaps(env.board_size, 1, ""),
+    "Breakthrough": lambda env: _leaps(env.board_size, "", lambda across, up: abs(across) <= 1 and abs(up) == 1),
     "Briscola": ["[play {1-3}]"],
     "Chopsticks": ["[attack {0|1} {0|1}]", "[split {0-4} {0-4}]"],
     "ColonelBlotto": _armies,
     "ConnectFour": lambda env: _square(env, "num_cols", "[col {0-#}]"),
     "Countdown": ["[{0-5} {0-5} {+|-|*|/}]"],
-    "Crusade": _leaps(8, 2, " "),
+    "Crusade": _leaps(8, " ", lambda across, up: abs(across * up) == 2),
     "Cryptarithm": lambda env: [f"[{{{'|'.join(sorted(set(env.equation_raw) - set('+=')))}}} {{0-9}}]"],
     "FifteenPuzzle": [_STEPS],
     "FrozenLake": [_STEPS],
