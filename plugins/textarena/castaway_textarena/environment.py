@@ -90,7 +90,8 @@ class TextArenaEnvironment(TextEnvironment):
             self._others_play = self._choice(self._others, Random(f"others {self._seed}"))
             self._advance()
             if not self.done:
-                self._first = self._game.thawed(frozen := self._game.frozen()), frozen
+                frozen = self._game.frozen()
+                self._first = self._game.thawed(frozen), frozen, self._said
                 return
             self._change_places()
 
@@ -101,8 +102,9 @@ class TextArenaEnvironment(TextEnvironment):
 
     def rewind(self) -> None:
         """Go back to the first move of an agent; the others may move differently than before."""
-        self._game = self._first[0].thawed(self._first[1])
-        self._said, self._count, self._own, self._invalid, self._broken, self._seen = (), 0, 0, 0, "", None
+        first, frozen, self._said = self._first
+        self._game = first.thawed(frozen)
+        self._count, self._own, self._invalid, self._broken, self._seen = len(self._said), 0, 0, "", None
 
     def _choice(self, kind: Others, random: Random) -> Choose:
         return random_player(random) if kind == "random" else lambda seen: best_move(seen, self._depth)
