@@ -35,7 +35,7 @@ _PIECES = (
     ":",
 )
 _WHOLE_STEP = 97
-_TURNS = 60
+_TURNS = 30
 """Number of moves after which a game on trial is cut short."""
 
 
