@@ -8,6 +8,7 @@ from random import Random
 
 import numpy
 import pytest
+from castaway_textarena.__main__ import blocks
 from castaway_textarena.catalogue import REFUSED, check
 from castaway_textarena.environment import PLAYER, TABLE, TextArenaEnvironment
 from castaway_textarena.game import Game
@@ -23,7 +24,7 @@ from castaway.errors import CastawayError
 from castaway.rl.rollout import Generation, play_episodes
 from castaway.tasks.checker import AT_THE_END, FREE_TEXT, check_environment
 from castaway.tasks.environment import SELF_PLAY
-from castaway.tasks.registry import load_task, task_class
+from castaway.tasks.registry import load_task, read_params, task_class, task_of
 
 README = Path(__file__).parents[1] / "README.md"
 PASSING = [
@@ -183,3 +184,13 @@ def test_tables_are_written_between_marks(tmp_path: Path) -> None:
     assert page.read_text("utf-8") == "a\n<!-- games -->\nnew\n<!-- /games -->\nb\n"
     with pytest.raises(CastawayError, match="no marks"):
         write_between(page, "results", "new")
+
+
+def test_blocks_are_written_once_and_fit_params_yaml(tmp_path: Path) -> None:
+    page = tmp_path / "params.yaml"
+    page.write_text((Path(__file__).parents[3] / "params.yaml").read_text("utf-8"), "utf-8")
+    blocks("PigDice-v0-short", page)
+    params = read_params(page)
+    assert task_of(params, "ta_pigdice_v0_short").make().agents == (PLAYER, "rival 1")
+    with pytest.raises(CastawayError, match="has a block ta_pigdice_v0_short already"):
+        blocks("PigDice-v0-short", page)
