@@ -7,6 +7,7 @@
 #   make test                             set up, then ruff, mypy and every test that is not marked slow
 #   make test-all                         the same with every test
 #   make test-vllm                        set up, with vLLM in .venv-vllm, then the tests that need it
+#   make test-plugins                     set up, then the tests of plugins/*, each in an environment of its own
 #   make bench                            set up, then the benchmarks
 #   make bench-teacher                    set up, with vLLM, then the benchmark of a teacher's server
 #   make ui [ROOT=scratch/demo]           the pages of MLflow and Prefect, until Ctrl-C
@@ -35,7 +36,9 @@ ENV := PATH="$(CURDIR)/$(BIN):$$PATH" DO_NOT_TRACK=1 MLFLOW_DISABLE_TELEMETRY=tr
 # The last release of TRL with PPO, for `make bench`. Only the process that measures it has this folder on its path.
 PEER := .bench/trl-1.12.0
 
-.PHONY: repro demo images test test-all test-vllm check bench bench-teacher ui setup setup-vllm lock browser
+PLUGINS ?= $(wildcard plugins/*)
+
+.PHONY: repro demo images test test-all test-vllm test-plugins check bench bench-teacher ui setup setup-vllm lock browser
 
 # The driver runs as many stages in parallel as the cores and `threads` allow; DVC decides whether a stage must run.
 # `dvc repro` alone builds the same, one stage after another. The output of each stage is in scratch/logs.
@@ -60,6 +63,11 @@ check: setup
 
 test-vllm: setup setup-vllm
 	@$(ENV) pytest tests/vllm
+
+test-plugins: setup
+	@for plugin in $(PLUGINS); do \
+		$(BIN)/python setup/plugins.py $$plugin && $(ENV) $$plugin/.venv/bin/python -m pytest $$plugin/tests || exit 1; \
+	done
 
 bench: setup $(PEER)
 	@$(ENV) python -m benchmarks

@@ -31,13 +31,13 @@ def check(
     name: Annotated[str, typer.Argument(help="The task's name, which is that of its entry point.")],
     root: Annotated[Path, typer.Option(help="The repository.")] = Path(),
 ) -> None:
-    """Print what a task still lacks, one line each; the exit status is 2 if there is anything.
+    """Print what a task still lacks, one line each; the exit status is 2 if there is anything. Notes are no faults.
 
     Example: `castaway task check lights`.
     """
     from castaway.tools.check_task import findings
 
-    missing = list(findings(name, root))
+    missing = list(findings(name, root, on_note=lambda note: typer.echo(f"note: {note}")))
     for line in missing:
         typer.echo(f"missing: {line}")
     if missing:

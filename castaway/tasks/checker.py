@@ -3,7 +3,8 @@
     check_environment(lambda: MyEnvironment(), task_ids=range(3))
 
 It plays whole episodes in every seat: with random legal actions, with the same actions again, and with nothing but
-idle, missing or illegal actions. It stops at the first broken rule of the contract and names it in one sentence.
+idle, missing or illegal actions. It stops at the first broken rule of the contract and names it in one sentence. What a
+game may lack, and what that means for training, it returns as notes.
 """
 
 from __future__ import annotations
@@ -27,17 +28,27 @@ CLOSE_LOOK_EVERY = 40
 """After those turns the rules are tested in every 40th turn: testing each one would take far too long."""
 NONSENSE = ("", " ", "\n", "no such action", "\x00\u2028\U0001f3dd", "a" * 2000, "**WAIT**", "1 2 3", "{}", "'; --")
 """Texts that `repair` must turn into a legal action."""
+FREE_WORDS = ("I agree.", "no such action", "[1]")
+"""What the checker says where no legal actions are listed."""
+FREE_TEXT = (
+    "any text is legal and no legal actions are listed: the rules refuse nothing, and only the game says later what a "
+    "reply was worth"
+)
+AT_THE_END = "rewards come with the last step alone: credit reaches earlier turns by ppo.gamma_turn and ppo.lambda_turn"
 
 Make = Callable[[], TextEnvironment]
 Choose = Callable[[TextEnvironment, Sequence[Prompt]], dict[str, str]]
 
 
-def check_environment(make: Make, task_ids: Iterable[int] = range(3)) -> None:
+def check_environment(make: Make, task_ids: Iterable[int] = range(3)) -> tuple[str, ...]:
     """Play episodes of `task_ids`, and of the first held-out id, against the contract.
 
     Args:
         make: makes a new environment; each one must behave in the same way.
         task_ids: training ids to play.
+
+    Returns:
+        Notes, one sentence each, on what the environment lacks though its contract allows it.
 
     Raises:
         CastawayError: a rule of the contract is broken; the message says which.
@@ -45,14 +56,17 @@ def check_environment(make: Make, task_ids: Iterable[int] = range(3)) -> None:
     environment, chosen = make(), list(dict.fromkeys([*task_ids, HELD_OUT_START]))
     _check_names(environment)
     _check_reset(environment)
+    recordings = []
     for task_id in chosen:
         for seat in environment.seats:
             where = f"episode {task_id} of seat {seat!r}"
             played = _play(environment, task_id, seat, _random_legal(task_id), where, close=True)
+            recordings.append(played)
             _check_end(environment, where)
             _check_same(environment, make(), played, task_id, seat, where)
     for seat in environment.seats:
         _check_idleness(environment, chosen[0], seat)
+    return _notes(recordings)
 
 
 def _demand(holds: bool, sentence: str) -> None:
@@ -69,6 +83,10 @@ class _Recording:
 
     actions: list[dict[str, str]] = field(default_factory=list)
     moments: list[str] = field(default_factory=list)
+    unlisted: bool = False
+    """Whether legal actions were not listed in some turn."""
+    paid_early: bool = False
+    """Whether a step before the last one paid anybody."""
 
 
 def _play(
@@ -91,8 +109,10 @@ def _play(
         snapshot = environment.snapshot()
         played.moments.append(_moment(snapshot, prompts, rewards, where))
         actions = choose(environment, prompts)
+        played.unlisted |= any(not environment.rules.legal_actions(prompt.observation) for prompt in prompts)
         rewards = environment.step(actions)
         _check_rewards(environment, rewards, where)
+        played.paid_early |= not environment.done and any(rewards.values())
         played.actions.append(actions)
         if close:
             again = _without_rewards(_moment(snapshot, prompts, {}, where))
@@ -146,7 +166,8 @@ def _look_closely(environment: TextEnvironment, prompts: Sequence[Prompt], turn:
         seen = prompt.observation
         _demand(rules.refusal(seen, environment.idle) is None, f"the idle action is refused in {where}")
         legal = rules.legal_actions(seen)
-        _demand(bool(legal), f"legal_actions is empty in {where}")
+        free = all(rules.refusal(seen, text) is None for text in FREE_WORDS)
+        _demand(bool(legal) or free, f"legal_actions is empty, though not every text is legal, in {where}")
         _demand(legal == rules.legal_actions(seen), f"two calls of legal_actions differ in {where}")
         for action in legal:
             _demand(rules.refusal(seen, action) is None, f"the legal action {action!r} is refused in {where}")
@@ -155,7 +176,7 @@ def _look_closely(environment: TextEnvironment, prompts: Sequence[Prompt], turn:
             _demand(
                 bool(reason.strip()) and "\n" not in reason, f"reason returns no line of text for {action!r} in {where}"
             )
-        for text in [*NONSENSE, *legal[:2], _garbled(legal[-1], turn)]:
+        for text in [*NONSENSE, *legal[:2], _garbled((legal or FREE_WORDS)[-1], turn)]:
             fixed = rules.repair(seen, text)
             _demand(
                 rules.refusal(seen, fixed) is None, f"repair turns {text[:40]!r} into the illegal {fixed!r} in {where}"
@@ -237,14 +258,24 @@ def _check_idleness(environment: TextEnvironment, task_id: int, seat: str) -> No
     _demand(wrong.moments == still.moments, f"an illegal action does not count as idle in {where}")
 
 
+def _notes(recordings: Sequence[_Recording]) -> tuple[str, ...]:
+    """What the played episodes show that the contract allows."""
+    found = [FREE_TEXT] if any(played.unlisted for played in recordings) else []
+    several = any(len(played.actions) > 1 for played in recordings)
+    return (*found, *([AT_THE_END] if several and not any(played.paid_early for played in recordings) else []))
+
+
 # Players -------------------------------------------------------------------------------------------------------------
 
 
 def _random_legal(seed: int) -> Choose:
     random = Random(seed)
-    return lambda environment, prompts: {
-        prompt.agent: random.choice(environment.rules.legal_actions(prompt.observation)) for prompt in prompts
-    }
+    return lambda environment, prompts: {prompt.agent: random.choice(_legal(environment, prompt)) for prompt in prompts}
+
+
+def _legal(environment: TextEnvironment, prompt: Prompt) -> tuple[str, ...]:
+    """The listed legal actions, or a few words where any text is legal."""
+    return environment.rules.legal_actions(prompt.observation) or FREE_WORDS
 
 
 def _recorded(actions: Sequence[dict[str, str]]) -> Choose:
@@ -261,7 +292,7 @@ def _nonsense(seed: int) -> Choose:
         chosen = {}
         for prompt in prompts:
             rules = environment.rules
-            near = _garbled(random.choice(rules.legal_actions(prompt.observation)), random.randrange(4))
+            near = _garbled(random.choice(_legal(environment, prompt)), random.randrange(4))
             texts = [near, random.choice(NONSENSE), "no such action"]
             # In an environment that accepts any text all of these may be legal; idle then leaves the comparison valid.
             chosen[prompt.agent] = next(

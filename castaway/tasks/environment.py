@@ -145,7 +145,7 @@ class Rules(Protocol):
         ...
 
     def legal_actions(self, observation: Any) -> tuple[str, ...]:
-        """The legal typed actions in a fixed order; never empty. Actions with free text (talk) may be left out."""
+        """The legal typed actions in a fixed order, maybe without free text (talk); empty only if any text is legal."""
         ...
 
     def repair(self, observation: Any, text: str) -> str:

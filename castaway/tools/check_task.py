@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -20,12 +20,13 @@ TURNS = 40
 """Number of turns of each player that are checked."""
 
 
-def findings(name: str, root: Path) -> Iterator[str]:
+def findings(name: str, root: Path, on_note: Callable[[str], None] = lambda note: None) -> Iterator[str]:
     """Yield one line for each thing that the task lacks, the most important first.
 
     Args:
         name: of the task.
         root: the repository with params.yaml and dvc.yaml.
+        on_note: called with what is worth knowing though the contract allows it.
     """
     try:
         found = task_class(name)
@@ -48,15 +49,16 @@ def findings(name: str, root: Path) -> Iterator[str]:
         yield f"params.yaml has no run of the task {name}: add a block under `tasks`, with a base model under `bases`"
         return
     for run in runs:
-        yield from _task_findings(task_of(params, run), run)
+        yield from _task_findings(task_of(params, run), run, on_note)
     yield from _file_findings(root, params, runs)
 
 
-def _task_findings(task: Task[Any], run: str) -> Iterator[str]:
+def _task_findings(task: Task[Any], run: str, on_note: Callable[[str], None]) -> Iterator[str]:
     """Check the contract of the environment, the players, the curriculum and the training ids of one run."""
     try:
         ids = ids_in_a_row(task.training_ids(), 0, 3)
-        check_environment(task.make, ids)
+        for note in check_environment(task.make, ids):
+            on_note(f"{run}: {note}")
         environment = task.make()
         missing = [seat for seat in (*task.evaluation_seats, task.scripted_seat) if seat not in environment.seats]
         if missing:

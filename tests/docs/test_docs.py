@@ -116,6 +116,7 @@ PARSED = {
     "make setup-vllm": "downloads",
     "make test": "this",
     "make test-all": "half an hour; this",
+    "make test-plugins": "downloads; the tests of plugins/*",
     "make test-vllm": "downloads vLLM; tests/vllm",
     "make ui": "servers; tests/flows/test_pages.py",
     "make ui ROOT=scratch/demo PORT=5001 PREFECT_PORT=4201": "servers; tests/flows/test_pages.py",

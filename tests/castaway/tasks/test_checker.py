@@ -11,7 +11,7 @@ import pytest
 
 from castaway.envs.marooned.environment import MaroonedEnvironment
 from castaway.errors import CastawayError
-from castaway.tasks.checker import check_environment
+from castaway.tasks.checker import AT_THE_END, FREE_TEXT, check_environment
 from castaway.tasks.environment import Outcome, Prompt, Refusal, TextEnvironment
 
 
@@ -98,7 +98,32 @@ class Count(TextEnvironment):
 
 
 def test_a_small_game_keeps_the_contract() -> None:
-    check_environment(Count)
+    assert check_environment(Count) == ()
+
+
+class AnyText(CountRules):
+    """Whatever a player says is legal."""
+
+    def refusal(self, observation: Any, action: str) -> Refusal | None:
+        return None
+
+    def legal_actions(self, observation: Any) -> tuple[str, ...]:
+        return ()
+
+
+class Talk(Count):
+    """Ten rounds of talk, which are paid for at the end."""
+
+    def __init__(self) -> None:
+        self.rules = AnyText()
+
+    def step(self, actions: Mapping[str, str]) -> dict[str, float]:
+        super().step({agent: self.idle for agent in self.agents} | dict(actions))
+        return dict.fromkeys(self.agents, float(self.done))
+
+
+def test_free_text_and_late_rewards_are_noted_not_refused() -> None:
+    assert check_environment(Talk) == (FREE_TEXT, AT_THE_END)
 
 
 class Endless(Count):

@@ -1,0 +1,1 @@
+"""The games of TextArena as a task for Castaway."""
