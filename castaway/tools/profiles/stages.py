@@ -218,7 +218,9 @@ class _Run:
         rounds = len(POLICIES) + (len(CHOSEN_FROM) * params.best_of if params.best_of > 1 else 0)
         waves = -(-self._episodes // PARALLEL)
         seconds = rounds * waves * self._playing(turns / waves, games)
-        return self._need("evaluate", LIBRARIES, peak, START + seconds, self._advice("ppo.sampling_tokens_per_pass", 0, 0))
+        return self._need(
+            "evaluate", LIBRARIES, peak, START + seconds, self._advice("ppo.sampling_tokens_per_pass", 0, 0)
+        )
 
     def _merge(self) -> Need:
         """On the host. In float32 the models are compared in float64, which took 13 bytes for each weight."""
