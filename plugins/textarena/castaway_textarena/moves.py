@@ -57,10 +57,6 @@ def _sudoku(env: Any) -> list[str]:
     return [f"[{row + 1} {column + 1} {digit}]" for row, column in empty for digit in range(1, 10)]
 
 
-def _three_of(env: Any) -> list[str]:
-    return [f"[{', '.join(map(str, chosen))}]" for chosen in combinations(range(1, 13), 3)]
-
-
 def _codes(env: Any) -> list[str]:
     digits = range(1, env.num_numbers + 1)
     return [f"[{' '.join(map(str, code))}]" for code in permutations(digits, env.code_length)][:400]
@@ -124,7 +120,6 @@ FORMS: dict[str, Patterns] = {
     "ReverseTicTacToe": ["[{0-8}]"],
     "RushHour": ["[{A|B|C|D|E|F|G|H|I|J|K|L|X}{+|-}]"],
     "Secretary": ["[{accept|continue}]"],
-    "Set": _three_of,
     "SimpleNegotiation": [f"[Offer: {{1|3}} {{{_GOODS}}} -> {{1|3}} {{{_GOODS}}}]", "[{Accept|Deny}]"],
     "SimpleTak": lambda env: [f"[{{0-{env.board_size**2 - 1}}}]"],
     "Slitherlink": ["[{h|v} {0-4} {0-4}]"],

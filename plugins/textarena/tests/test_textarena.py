@@ -32,7 +32,7 @@ PASSING = [
     for line in README.read_text("utf-8").split("\n")
     if line.endswith("| passes |")
 ]
-"""The games that pass by the README's table."""
+"""The games that pass by the README's table; the command that writes it tries them all, longer than here."""
 QUICK = ["TicTacToe-v0", "KuhnPoker-v0", "FrozenLake-v0-random", "SimpleNegotiation-v0-short", "Taboo-v0", "PigDice-v0"]
 
 
@@ -54,7 +54,7 @@ def test_free_text_is_noted() -> None:
     assert FREE_TEXT not in check_environment(task("TicTacToe-v0").make, [0])
 
 
-@pytest.mark.parametrize("game", PASSING)
+@pytest.mark.parametrize("game", PASSING[::4])
 def test_what_passes_is_the_same_side_by_side_and_survives_random_texts(game: str) -> None:
     def make() -> TextArenaEnvironment:
         return TextArenaEnvironment(game, rendering="compact", turns=12)
