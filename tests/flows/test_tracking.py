@@ -296,8 +296,10 @@ def test_curves_survive_a_kill(tmp_path: Path) -> None:
         '{"step": 3, "loss": 30.0}',
         '{"step": 4, "accuracy": 1.0, "loss": 40.0}',
     ]
+    # DVC's plots want every name in the first row.
+    first_row = '{"step": 0, "accuracy": null, "loss": 0.0}'
     text = (tmp_path / "plots" / "sft.json").read_text(encoding="utf-8")
-    assert text == "[\n" + ",\n".join(lines) + "\n]\n"
+    assert text == "[\n" + ",\n".join([first_row, *lines[1:]]) + "\n]\n"
     resumed.forget()
     assert not journal.exists()
 

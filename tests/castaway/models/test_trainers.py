@@ -67,4 +67,5 @@ def test_losses_and_gradients_are_those_of_the_rows_one_by_one(
     torch.testing.assert_close(losses.sum(), total, rtol=1e-5, atol=1e-5)
     assert int(right.sum()) == hits
     for one, weight in zip(found, trained, strict=True):
-        torch.testing.assert_close(one, weight.grad, rtol=1e-3, atol=2e-4)
+        # By their norms: a small element of a large gradient is rounded by more than its own size would let expect.
+        assert (one - weight.grad).norm() < 2e-4 * weight.grad.norm()
