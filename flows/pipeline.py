@@ -103,9 +103,14 @@ def plan(root: Path, targets: Sequence[str]) -> list[Step]:
 def build(
     root: Path, params: Params, targets: Sequence[str], steps: Sequence[Step], *, force: bool, teacher: str | None
 ) -> list[Outcome]:
-    """Build the steps, shown on the screen, in MLflow, and in Prefect if there is a server."""
+    """Build the steps, shown on the screen, in MLflow, and in Prefect if there is a server.
+
+    A build in which nothing has to run leaves no run in MLflow, whose import takes longer than everything else then.
+    """
+    same = frozenset[str]() if force else unchanged(root, steps)
+    idle = same.issuperset(step.address for step in steps)
     with ExitStack() as stack:
-        parent = stack.enter_context(report.Parent(root, targets))
+        parent = None if idle else stack.enter_context(report.Parent(root, targets))
         watchers: list[Watcher] = []
         flow = None
         if address():
@@ -115,8 +120,6 @@ def build(
             flow = stack.enter_context(FlowRun("pipeline", name, steps=steps, log=partial(log_path, root)))
             watchers.append(flow)
 
-        same = frozenset[str]() if force else unchanged(root, steps)
-
         def run(step: Step, places: Sequence[int]) -> Outcome:
             if step.address in same:
                 return cached(root, step)
@@ -125,7 +128,7 @@ def build(
             own = step.device != "cpu" and devices > 1
             visible = slots.visible_variables(step.device, places) if own else {}
             served = serving_for(root, step.address, teacher, params.teacher, visible) if teacher else nullcontext()
-            shown = {**parent.variables, **(flow.variables(step) if flow else {})}
+            shown = {**(parent.variables if parent else {}), **(flow.variables(step) if flow else {})}
             with slots.occupy(step.device, places, step.address), served:
                 return run_step(root, step, {**visible, **shown}, force=force, log=new_log(root, step.address))
 
@@ -136,7 +139,8 @@ def build(
                 steps, run, cores(params), devices, seconds=seconds, memory=memory, watchers=[display, *watchers]
             )
         results = report.results_of(root, outcomes)
-        parent.finish(outcomes, results)
+        if parent:
+            parent.finish(outcomes, results)
         if flow:
             flow.finish(outcomes, results)
     return outcomes

@@ -141,7 +141,9 @@ def test_what_is_unchanged_starts_no_process(ship: Repository) -> None:
         return {path.stem for path in logs.glob("*.log")}
 
     assert asked() == {"sail", "mast", "flag", "anchor"}
+    before = runs_of(MlflowClient(f"sqlite:///{ship.root / 'mlflow.db'}"), DRIVER)
     assert asked() == set()
+    assert len(runs_of(MlflowClient(f"sqlite:///{ship.root / 'mlflow.db'}"), DRIVER)) == len(before) == 1
     ship.change("params.yaml", "seed: 1", "seed: 2")
     assert asked() == {"mast", "flag"}  # the mast may become another one, so the flag is no longer known
     (ship.root / "data/anchor").unlink()
