@@ -51,7 +51,7 @@ def run(context: Context) -> dict[str, Any]:
     """Play with all policies, save all outcomes and some episodes, and return the metrics by policy."""
     seed_everything(context.params.seed, context.params.threads)
     task = task_of(context.params, context.run)
-    tasks, seats = _tasks(context, task), task.evaluation_seats
+    tasks = held_out_tasks(context, task)
     metrics: dict[str, Any] = {}
     played: dict[str, list[Played]] = {}
     rounds = len(POLICIES) + len(SCRIPTED) + (len(CHOSEN_FROM) if context.params.evaluate.best_of > 1 else 0)
@@ -61,8 +61,8 @@ def run(context: Context) -> dict[str, Any]:
         closing(_players(context, task)) as players,
     ):
         for name, policy in players:
-            episodes = _play(context, task, tasks, policy, bar)
-            metrics[name] = {**_figures(episodes, seats), **_own_figures(task, episodes)}
+            episodes = play(context, task, tasks, policy, bar)
+            metrics[name] = figures_of(task, episodes)
             played[name] = [_played(episode) for episode in episodes]
             if name in POLICIES:
                 context.log(POLICIES.index(name), {figure: metrics[name][figure] for figure in DRAWN})
@@ -75,7 +75,7 @@ def run(context: Context) -> dict[str, Any]:
     return metrics
 
 
-def _tasks(context: Context, task: Task[Any]) -> list[tuple[int, str]]:
+def held_out_tasks(context: Context, task: Task[Any]) -> list[tuple[int, str]]:
     """Held-out ids and their seats; each seed of params.yaml plays another block of held-out ids."""
     params, seats = context.params.evaluate, task.evaluation_seats
     counts = {seat: params.episodes if seat == seats[0] else params.further_episodes for seat in seats}
@@ -103,7 +103,7 @@ def _drawn_here(context: Context) -> Players:
         actor = ActorCritic(model).to(context.torch_device)
         scorer = _scorer(context, model, tokenizer) if context.params.evaluate.best_of > 1 else None
         for name, adapter in adapters.items():
-            policy = ModelPolicy(actor, tokenizer, _rules(context, tokenizer), _generator(context))
+            policy = ModelPolicy(actor, tokenizer, sampling_rules(context, tokenizer), generator_of(context))
             with using(model, adapter) if isinstance(model, PeftModel) else nullcontext():
                 yield from _with_best(context, name, policy, scorer)
         del model, actor, scorer, policy
@@ -112,7 +112,7 @@ def _drawn_here(context: Context) -> Players:
 def _served(context: Context) -> Players:
     """The players with a model, which a server has; the reward model, if one is needed, is in this process."""
     sft, tokenizer = context.folder("sft"), ChatTokenizer.load(context.folder("base"))
-    rules = _rules(context, tokenizer)
+    rules = sampling_rules(context, tokenizer)
     scorer = _own_scorer(context, tokenizer) if context.params.evaluate.best_of > 1 else None
     with _serving(context, []) as url:
         yield from _with_best(context, "base", ServedPolicy(url, tokenizer, rules), scorer)
@@ -147,10 +147,18 @@ def _with_best(context: Context, name: str, policy: Policy, scorer: Scorer | Non
         yield f"{name}_best_of_{count}", BestOf(policy, scorer, count)
 
 
-def _play(
+def play(
     context: Context, task: Task[Any], tasks: Sequence[tuple[int, str]], policy: Policy, bar: Any
 ) -> list[Episode]:
-    """Play all episodes with one policy; the snapshots are kept only of the first, which are saved."""
+    """Play all episodes with one policy; the snapshots are kept only of the first, which are saved.
+
+    Args:
+        context: of the evaluation.
+        task: the task of the run.
+        tasks: ids and their seats.
+        policy: answers the prompts.
+        bar: is moved on by one for each episode that is over.
+    """
     return play_episodes(
         task.make,
         tasks,
@@ -192,7 +200,8 @@ def _own_scorer(context: Context, tokenizer: ChatTokenizer) -> RewardScorer:
     return RewardScorer.load(folder, base, [sft], tokenizer, context.dtype, context.torch_device)
 
 
-def _rules(context: Context, tokenizer: ChatTokenizer) -> SamplingRules:
+def sampling_rules(context: Context, tokenizer: ChatTokenizer) -> SamplingRules:
+    """How the replies of a policy are drawn in the evaluation."""
     return SamplingRules.of(
         tokenizer,
         temperature=context.params.evaluate.temperature,
@@ -201,7 +210,8 @@ def _rules(context: Context, tokenizer: ChatTokenizer) -> SamplingRules:
     )
 
 
-def _generator(context: Context) -> torch.Generator:
+def generator_of(context: Context) -> torch.Generator:
+    """The source of what is drawn at random for one policy; the same for each of them."""
     return torch.Generator(device=context.torch_device).manual_seed(context.params.seed)
 
 
@@ -213,12 +223,17 @@ def _scripted(context: Context, task: Task[Any], name: str) -> Policy:
         return Reply(task.aimless, random.choice(rules.legal_actions(prompt.observation)))
 
     demonstrator = task.demonstrator(random, context.params.dataset.carelessness)
-    play = {"demonstrators": demonstrator, "expert": task.expert, "random": lot}[name]
+    player = {"demonstrators": demonstrator, "expert": task.expert, "random": lot}[name]
 
     def answer(prompts: Sequence[Prompt]) -> list[Generation]:
-        return [Generation(str(play(prompt))) for prompt in prompts]
+        return [Generation(str(player(prompt))) for prompt in prompts]
 
     return answer
+
+
+def figures_of(task: Task[Any], episodes: Sequence[Episode]) -> dict[str, Any]:
+    """All metrics of one policy: those of every task, and the task's own."""
+    return {**_figures(episodes, task.evaluation_seats), **_own_figures(task, episodes)}
 
 
 def _figures(episodes: Sequence[Episode], seats: Sequence[str]) -> dict[str, Any]:

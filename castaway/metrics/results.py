@@ -30,7 +30,8 @@ def run_report(folder: Path, seat: str = "") -> str:
     """All tables of one run.
 
     Args:
-        folder: `data/RUN/metrics` with evaluate.json, and optionally reward_model.json, seeds/SEED.json, ablation.json.
+        folder: `data/RUN/metrics` with evaluate.json, and optionally reward_model.json, seeds/SEED.json,
+            imitation.json and ablation.json.
         seat: the name of the main seat, for the column headings.
 
     Raises:
@@ -50,10 +51,24 @@ def run_report(folder: Path, seat: str = "") -> str:
     if paths:
         rows = [from_file(path, seed_row) for path in paths]
         parts.append(f"The same with other seeds:\n\n{table(seed_header(seat), rows)}")
+    if (folder / "imitation.json").is_file():
+        parts.append(from_file(folder / "imitation.json", lambda found: imitation_table(found, seat)))
     if (folder / "ablation.json").is_file():
         parts.append(from_file(folder / "ablation.json", lambda found: ablation_table(found, seat)))
     parts += times_table(folder.parent / "runs")
     return "\n\n".join(parts)
+
+
+def imitation_table(found: Figures, seat: str = "") -> str:
+    """The results of SFT on the expert's own moves, which reinforcement learning is measured against."""
+    others = further_seats(found)
+    wins = [f"{other} success (95 %)" for other in others]
+    header = ["policy", "invalid replies", f"{seat} success (95 %)".strip(), *wins, "mean return", "episodes"]
+    rows = [["sft on the expert", *_policy_cells(found, others)]]
+    return (
+        f"SFT on {figure(found, 'demonstrations')} of the expert's own moves, as many as SFT and the pairs hold "
+        f"together, on block {figure(found, 'block')}, at commit {figure(found, 'revision')}:\n\n{table(header, rows)}"
+    )
 
 
 def ablation_table(found: Figures, seat: str = "") -> str:

@@ -194,3 +194,20 @@ def test_blocks_are_written_once_and_fit_params_yaml(tmp_path: Path) -> None:
     assert task_of(params, "ta_pigdice_v0_short").make().agents == (PLAYER, "rival 1")
     with pytest.raises(CastawayError, match="has a block ta_pigdice_v0_short already"):
         blocks("PigDice-v0-short", page)
+
+
+def test_the_hints_of_a_number_are_what_was_said_so_far() -> None:
+    environment = TextArenaEnvironment("GuessTheNumber-v0-hardcore", rendering="compact")
+    environment.reset(900_000_000, TABLE)
+    low, high = 0, 51
+    while not environment.done:
+        (prompt,) = environment.prompts()
+        told = str(prompt.messages[-1]["content"])
+        assert told.split("\n")[0] == f"above {low} below {'all' if high == 51 else high}"
+        guess = (low + high) // 2
+        environment.step({PLAYER: f"[{guess}]"})
+        said = environment.prompts()
+        if said:
+            hint = str(said[0].observation.shown[-1][1])
+            low, high = (guess, high) if "higher" in hint else (low, guess)
+    assert environment.outcome().success

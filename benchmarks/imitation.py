@@ -1,0 +1,155 @@
+"""Imitation of the expert: SFT on the expert's own moves, played on the ids that the run's evaluation asked.
+
+    python -m benchmarks.imitation --task marooned    then: castaway results --write docs/results.md
+
+It answers whether reinforcement learning found more than copying does. SFT gets as many demonstrations as SFT and the
+reward model's pairs hold together, all of them by the expert, none careless; nothing else differs from the stage `sft`.
+The last commit is cloned and trained there with the DVC cache of this repository, and the metrics are written to
+data/RUN/metrics/imitation.json. The asking is added to the run's ledger.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from tqdm import tqdm
+
+from benchmarks.seeds import ROOT, dvc, environment, require_commit, run, status_of
+from castaway.config.params import Params
+from castaway.errors import CastawayError
+from castaway.metrics import ledger
+from castaway.models.policy import load_model
+from castaway.models.tokens import ChatTokenizer
+from castaway.models.training import seed_everything
+from castaway.rl.actor_critic import ActorCritic
+from castaway.rl.policies import ModelPolicy
+from castaway.tasks.environment import held_out_block
+from castaway.tasks.registry import read_params, task_of
+from stages import evaluate
+from stages.context import Context, log_nothing, trace_nothing
+
+
+def main(arguments: Sequence[str]) -> int:
+    top = argparse.ArgumentParser("python -m benchmarks.imitation", description=(__doc__ or "").partition("\n")[0])
+    top.add_argument("--task", default="marooned", help="a run of params.yaml")
+    options = top.parse_args(arguments)
+
+    def work() -> None:
+        require_commit()
+        params = read_params(ROOT / "params.yaml")
+        if options.task not in params.tasks:
+            raise CastawayError(f"params.yaml has no run {options.task}; it has {', '.join(params.tasks)}")
+        with tempfile.TemporaryDirectory(prefix="castaway-imitation-") as folder:
+            clone = Path(folder) / "castaway"
+            figures = measure(options.task, clone)
+        save(ROOT, options.task, figures)
+
+    return status_of(work)
+
+
+def measure(name: str, clone: Path) -> dict[str, Any]:
+    """Train on the expert's moves in a new clone, play the held-out ids, and return the metrics.
+
+    Args:
+        name: of the run.
+        clone: the folder to clone into.
+
+    Raises:
+        CastawayError: the training failed, or the expert's episodes have too few moves.
+    """
+    run(ROOT, "git", "clone", "--quiet", str(ROOT), str(clone))
+    dvc(clone, "config", "--local", "cache.dir", dvc(ROOT, "cache", "dir").strip())
+    wanted = learn_from_expert(clone / "params.yaml", name)
+    command = [sys.executable, "-m", "dvc", "repro", f"sft@{name}"]
+    if subprocess.run(command, cwd=clone, env=environment(), check=False).returncode:
+        raise CastawayError(f"SFT on the expert of {name} failed; see the messages above")
+    made = json.loads((clone / "data" / name / "metrics" / "sft.json").read_text("utf-8"))["examples"]
+    if made < wanted:
+        raise CastawayError(f"the expert's episodes of {name} have {made} moves, expected {wanted}: raise `episodes`")
+    began = datetime.now(UTC)
+    context = context_of(clone, name)
+    revision = run(ROOT, "git", "rev-parse", "--short", "HEAD").strip()
+    block = held_out_block(context.params.evaluate.block, context.params.seed)
+    row = ledger.Asking(
+        block=block,
+        seed=context.params.seed,
+        asked=began.isoformat(timespec="seconds"),
+        revision=revision,
+        stage_key=f"imitation {revision}",
+        weights={},
+    )
+    figures = played(context)
+    ledger.add(ROOT / "data" / name / "metrics" / ledger.FILE, [row])
+    return {"demonstrations": made, "block": block, "revision": revision, **figures}
+
+
+def learn_from_expert(path: Path, name: str) -> int:
+    """Change the section `dataset` of a run in a params.yaml, and return the number of demonstrations.
+
+    Args:
+        path: the file.
+        name: of the run.
+    """
+    old = read_params(path).for_run(name).dataset
+    wanted = old.demonstrations + old.pairs
+    # The expert's episodes can be shorter than those of careless players, so twice as many as the share asks for.
+    episodes = math.ceil(2 * old.episodes * wanted / old.demonstrations)
+    yaml = YAML()
+    params = yaml.load(path.read_text("utf-8"))
+    changed = {"demonstrations": wanted, "episodes": episodes, "carelessness": 0.0}
+    block = params["tasks"][name]
+    block["dataset"] = {**block.get("dataset", {}), **changed}
+    with path.open("w", encoding="utf-8") as file:
+        yaml.dump(params, file)
+    return wanted
+
+
+def context_of(clone: Path, name: str) -> Context:
+    """The context of an evaluation in the clone, which reports to nobody."""
+    params: Params = read_params(clone / "params.yaml")
+    return Context(
+        clone,
+        params.for_run(name),
+        name,
+        params.tasks[name].base,
+        "evaluate",
+        log_nothing,
+        clone / "scratch" / "imitation",
+        log_nothing,
+        trace_nothing,
+        "cpu",
+    )
+
+
+def played(context: Context) -> dict[str, Any]:
+    """The metrics of the SFT policy of the clone on the held-out ids, as the stage `evaluate` computes them."""
+    seed_everything(context.params.seed, context.params.threads)
+    task = task_of(context.params, context.run)
+    tasks = evaluate.held_out_tasks(context, task)
+    tokenizer = ChatTokenizer.load(context.folder("base"))
+    actor = ActorCritic(load_model(context.folder("base"), [context.folder("sft")], context.dtype))
+    rules = evaluate.sampling_rules(context, tokenizer)
+    policy = ModelPolicy(actor, tokenizer, rules, evaluate.generator_of(context))
+    with tqdm(total=len(tasks), desc="imitation", unit="episode") as bar:
+        return evaluate.figures_of(task, evaluate.play(context, task, tasks, policy, bar))
+
+
+def save(root: Path, name: str, figures: dict[str, Any]) -> None:
+    """Write the metrics to data/RUN/metrics/imitation.json."""
+    path = root / "data" / name / "metrics" / "imitation.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(figures, indent=2, sort_keys=True) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
