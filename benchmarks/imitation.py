@@ -65,17 +65,15 @@ def measure(name: str, clone: Path) -> dict[str, Any]:
         clone: the folder to clone into.
 
     Raises:
-        CastawayError: the training failed, or the expert's episodes have too few moves.
+        CastawayError: the training failed.
     """
     run(ROOT, "git", "clone", "--quiet", str(ROOT), str(clone))
     dvc(clone, "config", "--local", "cache.dir", dvc(ROOT, "cache", "dir").strip())
-    wanted = learn_from_expert(clone / "params.yaml", name)
+    learn_from_expert(clone / "params.yaml", name)
     command = [sys.executable, "-m", "dvc", "repro", f"sft@{name}"]
     if subprocess.run(command, cwd=clone, env=environment(), check=False).returncode:
         raise CastawayError(f"SFT on the expert of {name} failed; see the messages above")
     made = json.loads((clone / "data" / name / "metrics" / "sft.json").read_text("utf-8"))["examples"]
-    if made < wanted:
-        raise CastawayError(f"the expert's episodes of {name} have {made} moves, expected {wanted}: raise `episodes`")
     began = datetime.now(UTC)
     context = context_of(clone, name)
     revision = run(ROOT, "git", "rev-parse", "--short", "HEAD").strip()

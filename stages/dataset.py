@@ -20,6 +20,7 @@ from typing import Any
 from castaway.config.sections import DatasetParams
 from castaway.datasets.jsonl import write_rows
 from castaway.datasets.scripted import Demonstration, Pair, balanced_pairs, play_scripted
+from castaway.errors import CastawayError
 from castaway.models.tokens import ChatTokenizer
 from castaway.tasks.environment import HELD_OUT_START, Prompt, TextEnvironment, block_of, ids_in_a_row
 from castaway.tasks.registry import task_of
@@ -48,7 +49,7 @@ def run(context: Context) -> dict[str, Any]:
 
     # Demonstrations: those that a served teacher wrote, and single turns drawn from many episodes.
     drawn = [(text.prompt, text.reply) for text in texts][: params.demonstrations]
-    drawn += random.sample(turns, min(params.demonstrations - len(drawn), len(turns)))
+    drawn += random.sample(turns, _enough(params.demonstrations - len(drawn), turns, context))
     demonstrations = [Demonstration(prompt.messages, str(reply), prompt.role) for prompt, reply in drawn]
     write_rows(context.output / "demonstrations.jsonl", demonstrations)
 
@@ -70,6 +71,20 @@ def run(context: Context) -> dict[str, Any]:
     verbs = Counter(reply.action.split(" ", 1)[0] for _, reply in drawn)
     (context.output / "CARD.md").write_text(_card(context.run, metrics, verbs), "utf-8")
     return metrics
+
+
+def _enough(count: int, turns: Sequence[ScriptedTurn], context: Context) -> int:
+    """That count.
+
+    Raises:
+        CastawayError: there are fewer turns.
+    """
+    if count > len(turns):
+        raise CastawayError(
+            f"{context.run}: {context.params.dataset.episodes} episodes have {len(turns)} turns of the demonstrator, "
+            f"but dataset.demonstrations asks for {count}; raise dataset.episodes"
+        )
+    return count
 
 
 def _played(

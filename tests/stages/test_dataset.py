@@ -8,6 +8,7 @@ import pytest
 
 from castaway.config.sections import DatasetParams, TeacherParams
 from castaway.datasets.scripted import read_demonstrations, read_pairs
+from castaway.errors import CastawayError
 from castaway.tasks.registry import read_params
 from castaway.teacher.base import TeacherOutage
 from stages.context import Context
@@ -19,11 +20,12 @@ SHIPPED = read_params(Path(__file__).parents[2] / "params.yaml")
 COUNT = 20
 
 
-def data(root: Path, url: str, name: str = "strictbot", **teacher: Any) -> dict[str, Any]:
+def data(root: Path, url: str, name: str = "strictbot", demonstrations: int = 50, **teacher: Any) -> dict[str, Any]:
     """The stage's figures, with its files under `root`."""
     shipped = SHIPPED.for_run(name)
     served = {"kind": "openai", "url": url, "model": "good", "patience_seconds": 0.2, **teacher}
-    small = {"episodes": 2, "demonstrations": 50, "pairs": 90, "held_out_pairs": 30, "written": COUNT}
+    small = {"episodes": 2, "pairs": 90, "held_out_pairs": 30, "written": COUNT}
+    small["demonstrations"] = demonstrations
     params = shipped.model_copy(
         update={
             "teacher": TeacherParams.model_validate({**shipped.teacher.model_dump(), **served}),
@@ -80,3 +82,9 @@ def test_the_rules_write_nothing(tmp_path: Path) -> None:
     card = (tmp_path / "data/strictbot/dataset/CARD.md").read_text()
     assert "Played by scripts; no person and no model wrote any of it." in card
     assert json.loads((tmp_path / "data/strictbot/dataset/split.json").read_text())["train"][0] == 0
+
+
+def test_more_demonstrations_than_turns_are_refused(tmp_path: Path) -> None:
+    with serving() as server, pytest.raises(CastawayError, match=r"strictbot: 2 episodes have \d+ turns") as refused:
+        data(tmp_path, server.url, demonstrations=5000, kind="rules")
+    assert str(refused.value).endswith("asks for 5000; raise dataset.episodes")
