@@ -205,6 +205,11 @@ class PpoParams(StageSection):
     value_learning_rate: Positive
     max_gradient_norm: Positive
     clip_range: Positive
+    """How far the ratio of new to old likelihood may go from 1 before a token's gradient is dropped."""
+    clip_range_high: Positive | None
+    """The same for ratios above 1 (clip-higher); null: `clip_range`."""
+    ratio: Literal["token", "sequence"]
+    """Of what the ratio is taken: of each token, or of the whole reply, as the mean over its tokens (GSPO)."""
     value_clip_range: Positive | None
     """Largest change of a value estimate in one update; null: no clipping."""
     value_coefficient: NonNegative

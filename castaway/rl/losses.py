@@ -17,35 +17,54 @@ def masked_mean(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
 
 
 def clipped_policy_loss(
-    logprobs: torch.Tensor,
-    old_logprobs: torch.Tensor,
+    log_ratio: torch.Tensor,
     advantages: torch.Tensor,
     mask: torch.Tensor,
-    clip_range: float,
+    clip_range: tuple[float, float],
     importance: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The negated clipped surrogate objective of PPO (eq. 7).
 
-    ratio = exp(logprob - old_logprob)
-    loss  = mean(w * max(-A * ratio, -A * clip(ratio, 1 - c, 1 + c)))
+    ratio = exp(log_ratio)
+    loss  = mean(w * max(-A * ratio, -A * clip(ratio, 1 - c_low, 1 + c_high)))
+
+    Schulman et al. have one c for both ends. With a larger upper end, tokens that were unlikely can gain more in one
+    update, which keeps exploration alive ("clip-higher", Yu et al. 2025, DAPO, arXiv:2503.14476, eq. 10).
 
     Args:
-        logprobs: of the tokens under the policy that is trained, in nats.
-        old_logprobs: of the same tokens under the policy before the update.
+        log_ratio: of the policy that is trained to the policy before the update, for each token, in nats.
         advantages: A.
         mask: 1.0 where a token counts.
-        clip_range: c.
+        clip_range: c_low and c_high.
         importance: w; without it 1.
 
     Returns:
         The loss, and the share of tokens whose gradient the clip removes; both are scalars.
     """
-    ratio = torch.exp(logprobs - old_logprobs)
+    ratio = torch.exp(log_ratio)
     plain = -advantages * ratio
-    clipped = -advantages * ratio.clamp(1 - clip_range, 1 + clip_range)
+    clipped = -advantages * ratio.clamp(1 - clip_range[0], 1 + clip_range[1])
     held_back = (clipped > plain).float()
     loss = torch.maximum(plain, clipped)
     return masked_mean(loss if importance is None else importance * loss, mask), masked_mean(held_back, mask)
+
+
+def sequence_log_ratio(log_ratio: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """The mean over each reply of its tokens' log-ratios, for each token (GSPO-token, arXiv:2507.18071, eq. 13-14).
+
+    s   = exp(sum of log_ratio over the reply / its length)
+    s_t = stop(s) * p_t / stop(p_t)
+
+    A reply is then kept or clipped as a whole, and no single token decides. The value is the same for all tokens of a
+    reply; the gradient of each is that of its own log-probability, so advantages may differ from token to token. The
+    values are nearer to 1 than those of tokens, so `clip_range` has to be smaller: the paper's are 3e-4 and 4e-4.
+
+    Args:
+        log_ratio: (replies, tokens), in nats.
+        mask: 1.0 where a token counts.
+    """
+    mean = (log_ratio * mask).sum(-1, keepdim=True) / mask.sum(-1, keepdim=True).clamp(min=1.0)
+    return mean.detach() + log_ratio - log_ratio.detach()
 
 
 def truncated_importance(trainer: torch.Tensor, sampler: torch.Tensor, cap: float) -> torch.Tensor:

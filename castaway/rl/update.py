@@ -12,7 +12,7 @@ from castaway.models.batches import by_tokens
 from castaway.models.folded import folded
 from castaway.rl.actor_critic import ActorCritic, Scores, TurnBatch
 from castaway.rl.kl import kl_estimate
-from castaway.rl.losses import clipped_policy_loss, clipped_value_loss, masked_mean
+from castaway.rl.losses import clipped_policy_loss, clipped_value_loss, masked_mean, sequence_log_ratio
 from castaway.rl.ranks import Ranks
 from castaway.rl.rewards import Sample
 
@@ -211,9 +211,11 @@ class PolicyUpdate:
         importance = None
         if params.importance_cap is not None:
             importance = padded([sample.importance or [] for sample in samples], batch)
-        policy_loss, clipped = clipped_policy_loss(
-            scores.logprobs, old, advantages, batch.mask, params.clip_range, importance
-        )
+        log_ratio = scores.logprobs - old
+        if params.ratio == "sequence":
+            log_ratio = sequence_log_ratio(log_ratio, batch.mask)
+        ends = params.clip_range, params.clip_range_high or params.clip_range
+        policy_loss, clipped = clipped_policy_loss(log_ratio, advantages, batch.mask, ends, importance)
         value_loss = clipped_value_loss(scores.values, old_values, returns, batch.mask, params.value_clip_range)
         entropy = masked_mean(scores.entropy, batch.mask)
         values = {

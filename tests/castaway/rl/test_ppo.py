@@ -96,6 +96,15 @@ def chances(ppo: PpoTrainer, tokenizer: ChatTokenizer) -> list[float]:
     return scores
 
 
+def test_the_ratio_of_whole_replies_learns_too(taught: tuple[ActorCritic, ChatTokenizer]) -> None:
+    ppo = trainer(taught, ratio="sequence", clip_range=0.1, clip_range_high=0.2)
+    before = chances(ppo, taught[1])
+    for _ in range(5):
+        ppo.step()
+    after = chances(ppo, taught[1])
+    assert after[1] > before[1]
+
+
 def test_what_is_rewarded_becomes_likelier(taught: tuple[ActorCritic, ChatTokenizer]) -> None:
     ppo = trainer(taught)
     before = chances(ppo, taught[1])
@@ -154,6 +163,7 @@ def test_corrections_are_collected_and_learned_from(taught: tuple[ActorCritic, C
         {"ahead": True, "lanes": 2, "minibatch_turns": 3, "epochs": 2},
         {"kl_in": "loss", "kl_estimator": "k3", "adaptive_kl": 0.01, "kl_coefficient": 0.1},
         {"critic_warmup": 3, "importance_cap": 2.0, "normalise_by": "batch", "value_clip_range": None},
+        {"ratio": "sequence", "clip_range": 0.1, "clip_range_high": 0.2},
     ],
 )
 def test_a_resumed_run_goes_on_as_if_unbroken(
