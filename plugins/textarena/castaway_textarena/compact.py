@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -98,19 +97,6 @@ def _kuhn(seen: Observation) -> str:
     return " ".join([f"round {numbers[0]} card {card} lead {lead:+d}", "said", *(said or ["nothing"])])
 
 
-def _number(seen: Observation) -> str:
-    """What the hints say so far: the greatest number that is too low, and the least that is too high."""
-    texts = [text for _, text, kind in seen.shown if kind != "PROMPT"]
-    low, high = 0, None
-    for said, hint in pairwise(texts):
-        digits = re.search(r"\[(\d+)\]", said)
-        if digits and "higher" in hint:
-            low = max(low, int(digits[1]))
-        elif digits and "lower" in hint:
-            high = min(int(digits[1]), high or int(digits[1]))
-    return f"above {low} below {'all' if high is None else high}"
-
-
 def _negotiation(seen: Observation) -> str:
     """What each good is worth to the player, how much it has of it now, and the newest offer to it."""
     from castaway_textarena.negotiation import standing
@@ -125,6 +111,5 @@ _OWN: dict[str, Callable[[Observation], str]] = {
     "FrozenLake": _lake,
     "TicTacToe": _three_in_a_row,
     "KuhnPoker": _kuhn,
-    "GuessTheNumber": _number,
     "SimpleNegotiation": _negotiation,
 }

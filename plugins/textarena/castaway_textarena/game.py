@@ -154,19 +154,29 @@ def _env(frozen: Frozen) -> Any:
 
 
 def _say(env: Any, text: str) -> bool:
-    """Let TextArena's code take a text; returns whether it called it a valid move."""
+    """Let TextArena's code take a text; returns whether it called it a valid move.
+
+    Raises:
+        RuntimeError: all players are out, and the game does not end: TextArena would look for the next one for ever.
+    """
     state, refused = env.state, list[bool]()
-    judge = type(state).set_invalid_move
+    judge, turn = type(state).set_invalid_move, type(state).step
 
     def noted(*args: Any, **named: Any) -> Any:
         refused.append(True)
         return judge(state, *args, **named)
 
-    state.set_invalid_move = noted
+    def turned(*args: Any, **named: Any) -> Any:
+        if not state.done and len(set(getattr(state, "elimination_order", ()))) >= state.num_players:
+            raise RuntimeError("all players are out, and the game does not end")
+        return turn(state, *args, **named)
+
+    state.set_invalid_move, state.step = noted, turned
     try:
         env.step(text)
     finally:
-        state.__dict__.pop("set_invalid_move", None)
+        for name in ("set_invalid_move", "step"):
+            state.__dict__.pop(name, None)
     return not refused
 
 
