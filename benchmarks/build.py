@@ -3,6 +3,7 @@
     python -m benchmarks.build           both; an hour and a half on two cores
     python -m benchmarks.build idle      one of them; what was measured of the other is kept
     python -m benchmarks.build idle --keep FOLDER    the same, and the built clone stays there
+    python -m benchmarks.build busy --neighbour COMMAND    beside work of your own, such as a training
 
 A build begins with a clone of the last commit without anything built, and is what `make repro` does there. The figures
 are saved in benchmarks/build.json, and the table in benchmarks/build.md.
@@ -12,13 +13,16 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
+import shlex
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +38,14 @@ KINDS = ("idle", "busy")
 BUSY = 0.5
 """More than so many cores in use, and a machine does not count as idle."""
 NEIGHBOUR = "while True: pass"
-"""What the busy process does: it keeps one core occupied."""
+"""What the busy process does by default: it keeps one core occupied."""
 
 
 def main(arguments: Sequence[str]) -> int:
     top = argparse.ArgumentParser("python -m benchmarks.build", description=(__doc__ or "").partition("\n")[0])
     top.add_argument("kind", nargs="?", choices=KINDS, help="both without it")
     top.add_argument("--keep", type=Path, metavar="FOLDER", help="build in this new folder, and leave it there")
+    top.add_argument("--neighbour", metavar="COMMAND", help="what runs beside the busy build; default: an endless loop")
     options = top.parse_args(arguments)
 
     def work() -> None:
@@ -50,7 +55,7 @@ def main(arguments: Sequence[str]) -> int:
         for kind in [options.kind] if options.kind else KINDS:
             print(f"{kind} ...", flush=True)
             with nullcontext(options.keep) if options.keep else new_folder() as folder:
-                save(kind, measured(kind, folder))
+                save(kind, measured(kind, folder, options.neighbour))
         (ROOT / "benchmarks" / "build.md").write_text(text_of(known()), "utf-8")
 
     return status_of(work)
@@ -63,15 +68,16 @@ def new_folder() -> Iterator[Path]:
         yield Path(folder) / "castaway"
 
 
-def measured(kind: str, clone: Path) -> dict[str, Any]:
+def measured(kind: str, clone: Path, beside: str | None = None) -> dict[str, Any]:
     """The figures of one build: its seconds, and those of each stage.
 
     Args:
         kind: one of `KINDS`.
         clone: the folder to clone into.
+        beside: the command of the busy process.
 
     Raises:
-        CastawayError: the machine is not idle, or the build failed.
+        CastawayError: the machine is not idle, the build failed, or the busy process ended before it.
     """
     count = psutil.cpu_count() or 1
     used = count - idle_cores()
@@ -79,7 +85,7 @@ def measured(kind: str, clone: Path) -> dict[str, Any]:
         raise CastawayError(f"{used:.1f} of {count} cores are in use; end what uses them, and measure again")
     run(ROOT, "git", "clone", "--quiet", str(ROOT), str(clone))
     began = time.monotonic()
-    with neighbour() if kind == "busy" else nullcontext():
+    with neighbour(beside) if kind == "busy" else nullcontext():
         # With a store of its own, as any clone.
         variables = {name: value for name, value in environment().items() if name != "MLFLOW_TRACKING_URI"}
         command = [sys.executable, "-m", "flows", "pipeline"]
@@ -91,17 +97,29 @@ def measured(kind: str, clone: Path) -> dict[str, Any]:
         "machine": f"{platform.machine()}, {count} cores",
         "seconds": round(time.monotonic() - began, 3),
         "stages": stage_seconds(clone),
+        **({"neighbour": beside} if kind == "busy" and beside else {}),
     }
 
 
 @contextmanager
-def neighbour() -> Iterator[None]:
-    """Context in which another process keeps a core busy."""
-    process = subprocess.Popen([sys.executable, "-c", NEIGHBOUR])
+def neighbour(command: str | None = None) -> Iterator[None]:
+    """Context in which another process keeps a core busy.
+
+    Args:
+        command: of the shell; by default an endless loop.
+
+    Raises:
+        CastawayError: it ended before the context did, which was then not beside it.
+    """
+    chosen = command or f"exec {shlex.join([sys.executable, '-c', NEIGHBOUR])}"
+    process = subprocess.Popen(chosen, shell=True, start_new_session=True)
     try:
         yield
+        if process.poll() is not None:
+            raise CastawayError(f"the neighbour ended before the build: {chosen}; give a command that runs longer")
     finally:
-        process.kill()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 
@@ -136,7 +154,9 @@ def text_of(found: dict[str, dict[str, Any]]) -> str:
     lines += [f"- {kind}: {found[kind]['machine']}, commit {found[kind]['commit'][:10]}" for kind in kinds]
     if len(kinds) == len(KINDS):
         ratio = found["busy"]["seconds"] / found["idle"]["seconds"]
-        lines.append(f"- beside a process that keeps one core busy: {ratio:.2f} times as long")
+        beside = found["busy"].get("neighbour")
+        what = f"`{beside}`" if beside else "a process that keeps one core busy"
+        lines.append(f"- beside {what}: {ratio:.2f} times as long")
     return "\n".join([*lines, "", table(["stage", *kinds], rows), ""])
 
 

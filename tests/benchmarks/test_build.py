@@ -1,6 +1,7 @@
 """Whole builds are timed in clones: idle and busy, apart or together."""
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import psutil
 import pytest
 
 from benchmarks import build
+from castaway.errors import CastawayError
 
 DRIVER = """\
 import json, pathlib, sys
@@ -77,3 +79,16 @@ def test_the_neighbour_is_busy_and_goes(monkeypatch: pytest.MonkeyPatch) -> None
         while child.cpu_times().user < 0.05:
             pass
     assert not child.is_running()
+
+
+def test_a_neighbour_of_ones_own(repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lasting = f"touch {tmp_path / 'started'} && read forever < {tmp_path / 'pipe'}"
+    os.mkfifo(tmp_path / "pipe")
+    assert build.main(["busy", "--neighbour", lasting]) == 0
+    figures = json.loads((repository / "benchmarks/build.json").read_text("utf-8"))
+    assert (tmp_path / "started").exists() and figures["busy"]["neighbour"] == lasting
+    with (
+        pytest.raises(CastawayError, match="the neighbour ended before the build: true; give"),
+        build.neighbour("true"),
+    ):
+        os.waitid(os.P_PID, psutil.Process().children()[0].pid, os.WEXITED | os.WNOWAIT)
