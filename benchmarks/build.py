@@ -93,7 +93,8 @@ def measured(kind: str, clone: Path, beside: str | None = None) -> dict[str, Any
     if status:
         raise CastawayError(f"the build ended with {status}; see the messages above")
     return {
-        "commit": run(ROOT, "git", "rev-parse", "HEAD").strip(),
+        "commit": run(clone, "git", "rev-parse", "HEAD").strip(),
+        "params": run(clone, "git", "rev-parse", "HEAD:params.yaml").strip(),
         "machine": f"{platform.machine()}, {count} cores",
         "seconds": round(time.monotonic() - began, 3),
         "stages": stage_seconds(clone),
@@ -133,9 +134,10 @@ def stage_seconds(clone: Path) -> dict[str, float]:
 
 
 def save(kind: str, figures: dict[str, Any]) -> None:
-    """Keep the figures of one build beside those of the other."""
+    """Keep the figures of one build beside those of the other, if that was built from the same params.yaml."""
     path = ROOT / "benchmarks" / "build.json"
-    path.write_text(json.dumps({**known(), kind: figures}, indent=1, sort_keys=True) + "\n", "utf-8")
+    found = {other: one for other, one in known().items() if one.get("params") == figures["params"]}
+    path.write_text(json.dumps({**found, kind: figures}, indent=1, sort_keys=True) + "\n", "utf-8")
 
 
 def known() -> dict[str, dict[str, Any]]:

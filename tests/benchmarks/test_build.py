@@ -30,6 +30,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (root / "flows" / "__init__.py").touch()
     (root / "flows" / "__main__.py").write_text(DRIVER, encoding="utf-8")
     (root / "log").write_text(str(tmp_path / "built"), encoding="utf-8")
+    (root / "params.yaml").write_text("seed: 1\n", encoding="utf-8")
     for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "x"]):
         subprocess.run(["git", *command], cwd=root, check=True)
     monkeypatch.setattr(build, "ROOT", root)
@@ -48,6 +49,15 @@ def test_both_builds_are_timed_and_told_beside_each_other(repository: Path, tmp_
     page = (repository / "benchmarks/build.md").read_text("utf-8")
     assert "times as long" in page
     assert "| sft@marooned          | 1:15 | 1:15 |" in page
+
+
+def test_builds_of_different_params_are_not_compared(repository: Path) -> None:
+    assert build.main([]) == 0
+    (repository / "params.yaml").write_text("seed: 2\n", encoding="utf-8")
+    subprocess.run(["git", "commit", "-qam", "y"], cwd=repository, check=True)
+    assert build.main(["idle"]) == 0
+    assert sorted(json.loads((repository / "benchmarks/build.json").read_text("utf-8"))) == ["idle"]
+    assert "times as long" not in (repository / "benchmarks/build.md").read_text("utf-8")
 
 
 def test_a_built_clone_can_be_kept(repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
