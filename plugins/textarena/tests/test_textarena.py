@@ -197,11 +197,11 @@ def test_blocks_are_written_once_and_fit_params_yaml(tmp_path: Path) -> None:
 
 
 def test_a_game_in_which_all_are_out_does_not_hang() -> None:
-    # Two invalid moves and one more put a player out, and a valid one passes the turn on; TextArena never ends the game.
+    # Three invalid moves put a player out, a valid one passes the turn on, and TextArena never ends the game.
     environment = TextArenaEnvironment("PublicGoodsGame-v0")
     environment.reset(0, TABLE)
     for text in ["no number"] * 8 + ["no number", "no number", "no number", "[5]"] * 6:
         if not environment.done:
             environment.say(text)
     assert environment.done
-    assert environment.outcome().ending == "TextArena raises RuntimeError: all players are out, and the game does not end"
+    assert environment.outcome().ending.endswith("RuntimeError: all players are out, and the game does not end")
