@@ -49,7 +49,9 @@ def run(context: Context) -> dict[str, Any]:
 
     # Demonstrations: those that a served teacher wrote, and single turns drawn from many episodes.
     drawn = [(text.prompt, text.reply) for text in texts][: params.demonstrations]
-    drawn += random.sample(turns, _enough(params.demonstrations - len(drawn), turns, context))
+    missing = params.demonstrations - len(drawn)
+    _require(turns, missing, context)
+    drawn += random.sample(turns, missing)
     demonstrations = [Demonstration(prompt.messages, str(reply), prompt.role) for prompt, reply in drawn]
     write_rows(context.output / "demonstrations.jsonl", demonstrations)
 
@@ -73,18 +75,17 @@ def run(context: Context) -> dict[str, Any]:
     return metrics
 
 
-def _enough(count: int, turns: Sequence[ScriptedTurn], context: Context) -> int:
-    """That count.
+def _require(turns: Sequence[ScriptedTurn], count: int, context: Context) -> None:
+    """Check that there are so many turns: fewer demonstrations than asked for would go unnoticed.
 
     Raises:
-        CastawayError: there are fewer turns.
+        CastawayError: there are fewer.
     """
     if count > len(turns):
         raise CastawayError(
             f"{context.run}: {context.params.dataset.episodes} episodes have {len(turns)} turns of the demonstrator, "
             f"but dataset.demonstrations asks for {count}; raise dataset.episodes"
         )
-    return count
 
 
 def _played(
