@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
-def by_tokens(lengths: Sequence[int], budget: int) -> list[list[int]]:
+def by_tokens(lengths: Sequence[int], budget: int, order: Sequence[int] | None = None) -> list[list[int]]:
     """Group rows so that the padded size of each group is at most `budget` tokens.
 
-    Rows of similar length are grouped, because all are padded to the longest. A row that is longer than the budget
-    forms a group of its own. If all rows fit into one group, they keep their order.
+    A row that is longer than the budget forms a group of its own. If all rows fit into one group, their order stays.
 
     Args:
         lengths: length of each row, in tokens.
         budget: in tokens.
+        order: neighbours in it are grouped; None: by length, because all rows of a group are padded to its longest.
 
     Returns:
         The indices of the rows of each group.
@@ -23,9 +23,12 @@ def by_tokens(lengths: Sequence[int], budget: int) -> list[list[int]]:
     if len(lengths) * max(lengths) <= budget:
         return [list(range(len(lengths)))]
     groups: list[list[int]] = [[]]
-    for index in sorted(range(len(lengths)), key=lambda index: lengths[index]):
-        if groups[-1] and (len(groups[-1]) + 1) * lengths[index] > budget:
+    longest = 0
+    for index in sorted(range(len(lengths)), key=lambda index: lengths[index]) if order is None else order:
+        longest = max(longest, lengths[index])
+        if groups[-1] and (len(groups[-1]) + 1) * longest > budget:
             groups.append([])
+            longest = lengths[index]
         groups[-1].append(index)
     return groups
 

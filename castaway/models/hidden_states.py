@@ -60,7 +60,7 @@ def hidden_states_at(decoder: Any, lines: torch.Tensor, columns: torch.Tensor, *
 
 
 def next_token_logits(causal: Any, hidden: torch.Tensor) -> torch.Tensor:
-    """The logits of final hidden states, as the model itself makes them, in float32.
+    """The logits of final hidden states, as the model itself makes them, in its precision.
 
     The model's own forward function is called with a decoder that returns these hidden states: some families scale the
     logits (Granite, Cohere) or cap them (Gemma 2).
@@ -81,7 +81,7 @@ def next_token_logits(causal: Any, hidden: torch.Tensor) -> torch.Tensor:
         ).logits
     finally:
         del decoder.forward
-    return logits.float().reshape(*hidden.shape[:-1], logits.shape[-1])
+    return logits.reshape(*hidden.shape[:-1], logits.shape[-1])
 
 
 Scores = Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]

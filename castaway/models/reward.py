@@ -22,11 +22,10 @@ from torch import nn
 from transformers import AutoModelForSequenceClassification, PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutputWithPast
 
-from castaway.models.batches import by_tokens
 from castaway.models.folded import folded
 from castaway.models.hidden_states import hidden_states_at
 from castaway.models.policy import load_model, using
-from castaway.models.rows import Rows
+from castaway.models.rows import Rows, in_passes
 from castaway.models.tokens import ChatTokenizer
 from castaway.tasks.environment import Message
 
@@ -159,7 +158,7 @@ class RewardScorer:
         scores: dict[int, float] = {}
         head = self._head.to(self._decoder.device, torch.float32)
         with torch.inference_mode(), self._active(), folded(self._decoder):
-            for group in by_tokens([len(row) for row in rows], self._tokens_per_pass):
+            for group in in_passes(rows, self._decoder.config.hidden_size, self._tokens_per_pass):
                 hidden = last_hidden_states(self._decoder, [rows[index] for index in group])
                 scores.update(zip(group, (hidden.float() @ head.T)[:, 0].tolist(), strict=True))
         return [scores[index] for index in range(len(rows))]

@@ -15,6 +15,8 @@ from typing import Any
 
 import torch
 
+from castaway.models.batches import by_tokens
+
 WIDTH = 1
 """Tokens of a tree for each component of a hidden state, unless one row alone is longer. Attention then takes at most a
 seventh of the work of a block: 4 n d of 24 d d + 4 n d operations for each token, with n tokens and d components; on a
@@ -22,6 +24,8 @@ CPU it is slower than that. Trees of rows with a long common beginning are wider
 WORTHWHILE = 0.8
 """Trees are made if they hold at most this share of the tokens that padded rows would have; they need a mask, and
 attention is slower with one."""
+NARROWER = (1.02, 1.08, 1.15, 1.25)
+"""Widths of trees that are tried, as multiples of the mean that the largest width gives."""
 SMALL = 256
 """Below this hidden size rows are always padded: finding what they share would take longer than it saves."""
 
@@ -113,6 +117,21 @@ class Tree:
     """Number of a row to where its tokens are."""
 
 
+def in_passes(rows: Sequence[list[int]], hidden_size: int, budget: int) -> list[list[int]]:
+    """Group rows so that a pass of the model has at most `budget` tokens, counted as if they were padded.
+
+    Args:
+        rows: token ids.
+        hidden_size: of the model; if it reads trees, rows that begin alike come into the same pass.
+        budget: in tokens.
+
+    Returns:
+        The indices of the rows of each group.
+    """
+    order = sorted(range(len(rows)), key=lambda index: rows[index]) if hidden_size >= SMALL else None
+    return by_tokens([len(row) for row in rows], budget, order)
+
+
 def trees_of(rows: Sequence[list[int]], hidden_size: int, branches: Sequence[int] | None = None) -> list[Tree]:
     """The trees that a model of this hidden size should read rows as; none if the rows should be padded instead.
 
@@ -123,9 +142,23 @@ def trees_of(rows: Sequence[list[int]], hidden_size: int, branches: Sequence[int
     """
     if hidden_size < SMALL:
         return []
-    trees = merged(rows, tree_width(_common(min(rows), max(rows)), hidden_size), branches)
-    width = max(len(tree.tokens) for tree in trees)
-    return trees if len(trees) * width <= WORTHWHILE * len(rows) * max(map(len, rows)) else []
+    trees = _alike(rows, tree_width(_common(min(rows), max(rows)), hidden_size), branches)
+    return trees if _padded_size(trees) <= WORTHWHILE * len(rows) * max(map(len, rows)) else []
+
+
+def _alike(rows: Sequence[list[int]], width: int, branches: Sequence[int] | None) -> list[Tree]:
+    """Trees of at most `width` tokens, as narrow as their number allows: all are padded to the widest of them."""
+    best = merged(rows, width, branches)
+    if len(best) > 1:
+        mean = sum(len(tree.tokens) for tree in best) / len(best)
+        narrower = (int(mean * factor) for factor in NARROWER if mean * factor < width)
+        best = min((best, *(merged(rows, one, branches) for one in narrower)), key=_padded_size)
+    return best
+
+
+def _padded_size(trees: Sequence[Tree]) -> int:
+    """The tokens of trees that are padded to the widest."""
+    return len(trees) * max(len(tree.tokens) for tree in trees)
 
 
 def tree_width(shared: int, hidden_size: int) -> int:

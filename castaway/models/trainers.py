@@ -21,6 +21,7 @@ from castaway.models.folded import folded
 from castaway.models.hidden_states import by_chunks, hidden_states_at, next_token_logits
 from castaway.models.products import use_for_head
 from castaway.models.rows import SMALL
+from castaway.models.token_scores import token_scores
 from castaway.models.tokens import ChatTokenizer
 from castaway.models.training import (
     CurveCallback,
@@ -61,7 +62,10 @@ def label_losses(causal: Any, inputs: Mapping[str, torch.Tensor]) -> tuple[torch
 
     def losses(hidden: torch.Tensor, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         logits = next_token_logits(causal, hidden)
-        return cross_entropy(logits, tokens, reduction="none"), logits.detach().argmax(-1) == tokens
+        right = logits.detach().argmax(-1) == tokens
+        if logits.dtype is torch.float32:
+            return cross_entropy(logits, tokens, reduction="none"), right
+        return -token_scores(logits, tokens)[0], right
 
     return by_chunks(causal, losses, before, inputs["labels"][lines, columns])
 

@@ -22,6 +22,7 @@ from castaway.models.hidden_states import by_chunks, hidden_states_at, next_toke
 from castaway.models.policy import save_adapter, using
 from castaway.models.products import use_for_head
 from castaway.models.rows import Rows
+from castaway.models.token_scores import token_scores
 
 VALUE_HEAD_FILE = "value_head.safetensors"
 
@@ -75,7 +76,7 @@ class ActorCritic(nn.Module):
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """Next-token logits (..., vocabulary) of hidden states (..., width), in float32."""
-        return next_token_logits(self.causal, hidden)
+        return next_token_logits(self.causal, hidden).float()
 
     def values(self, hidden: torch.Tensor) -> torch.Tensor:
         """Values (...) of hidden states (..., width)."""
@@ -129,7 +130,10 @@ class ActorCritic(nn.Module):
         """Log-probabilities of tokens (n) after hidden states (n, width), and entropies (n)."""
 
         def scores(hidden: torch.Tensor, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-            log_all = torch.log_softmax(self.logits(hidden) / temperature, dim=-1)
+            logits = next_token_logits(self.causal, hidden)
+            if logits.dtype is not torch.float32 and not learn_entropy:
+                return token_scores(logits, tokens, temperature)
+            log_all = torch.log_softmax(logits.float() / temperature, dim=-1)
             with torch.set_grad_enabled(torch.is_grad_enabled() and learn_entropy):
                 entropy = -(log_all.exp() * log_all).sum(-1)
             return log_all.gather(-1, tokens[:, None]).squeeze(-1), entropy

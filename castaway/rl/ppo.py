@@ -102,26 +102,30 @@ class PpoTrainer:
         self._tokenizer = tokenizer
         self._make, self._teacher, self._scorer = make, teacher, scorer
         self._curves = curves
-        self._sampler: Sampler
-        if served:
-            self._sampler = served(actor, self.generators[0])
-        else:
-            rules = _sampling_rules(tokenizer, params, params.temperature)
-            self._sampler = ModelPolicy(actor, tokenizer, rules, self.generators[0], apart=params.ahead)
-        self._rival: FrozenPool | None = None
-        if any(SELF_PLAY in stage.seats for stage in source.curriculum.stages):
-            rules = _sampling_rules(tokenizer, params, params.temperature)
-            self._rival = FrozenPool(actor, tokenizer, params.self_play, rules, self.generators[0], seed)
-        self._validation: Validation | None = None
-        if validation:
-            rules = _sampling_rules(tokenizer, params, params.validation.temperature)
-            alone = self._sampler if served else ModelPolicy(actor, tokenizer, rules, self.generators[2])
-            self._validation = Validation(make, alone, validation, self.ranks)
+        self._sampler = served(actor, self.generators[0]) if served else self._own_sampler()
+        self._rival = self._frozen_pool(seed)
+        self._validation = self._made_validation(validation, served is not None) if validation else None
         self._update = PolicyUpdate(actor, params, self.generators[1], self.ranks)
         if actor.hidden_size >= SMALL:
             return_large_blocks()
         tables = len(self.ranks.share(range(params.episodes_per_step)))
         self._continuing = ContinuingRollout(make, self._draw_mine, self._sampler, teacher, tables, self._rival)
+
+    def _own_sampler(self) -> Sampler:
+        rules = _sampling_rules(self._tokenizer, self.params, self.params.temperature)
+        return ModelPolicy(self.actor, self._tokenizer, rules, self.generators[0], apart=self.params.ahead)
+
+    def _frozen_pool(self, seed: int) -> FrozenPool | None:
+        """The earlier policies, if a stage of the curriculum is played against them."""
+        if not any(SELF_PLAY in stage.seats for stage in self.source.curriculum.stages):
+            return None
+        rules = _sampling_rules(self._tokenizer, self.params, self.params.temperature)
+        return FrozenPool(self.actor, self._tokenizer, self.params.self_play, rules, self.generators[0], seed)
+
+    def _made_validation(self, tasks: Sequence[tuple[int, str]], served: bool) -> Validation:
+        rules = _sampling_rules(self._tokenizer, self.params, self.params.validation.temperature)
+        alone = self._sampler if served else ModelPolicy(self.actor, self._tokenizer, rules, self.generators[2])
+        return Validation(self._make, alone, tasks, self.ranks)
 
     def step(self) -> dict[str, float]:
         """One step; returns its metrics, which are those of all processes."""

@@ -8,8 +8,8 @@ from typing import TypeVar
 import torch
 
 from castaway.config.sections import PpoParams
-from castaway.models.batches import by_tokens
 from castaway.models.folded import folded
+from castaway.models.rows import in_passes
 from castaway.rl.actor_critic import ActorCritic, Scores, TurnBatch
 from castaway.rl.kl import kl_estimate
 from castaway.rl.losses import clipped_policy_loss, clipped_value_loss, masked_mean, sequence_log_ratio
@@ -90,16 +90,17 @@ class PolicyUpdate:
             some = rows[start : start + size]
             mine = self._ranks.share(some)
             learned = sum(sum(flags) for _, _, flags in some)
-            passes = self._in_passes(mine, [len(prompt) + len(target) for prompt, target, _ in mine])
+            passes = self._in_passes(mine, [[*prompt, *target] for prompt, target, _ in mine])
             parts = (self._imitation_loss(part) * (sum(sum(row[2]) for row in part) / learned) for part in passes)
             _, loss = self._gradients(optimizer, parts, self._adapter)
             optimizer.step()
             losses.append(self._ranks.sum(loss).item())
         return sum(losses) / len(losses)
 
-    def _in_passes(self, rows: Sequence[Row], lengths: Sequence[int]) -> list[list[Row]]:
+    def _in_passes(self, rows: Sequence[Row], tokens: Sequence[list[int]]) -> list[list[Row]]:
         """Rows in groups that one forward and backward pass can hold; their gradients add up."""
-        return [[rows[index] for index in group] for group in by_tokens(lengths, self._params.tokens_per_pass)]
+        groups = in_passes(tokens, self._actor.hidden_size, self._params.tokens_per_pass)
+        return [[rows[index] for index in group] for group in groups]
 
     def _imitation_loss(self, rows: Sequence[TaughtRow]) -> torch.Tensor:
         batch = self._actor.batch([(prompt, target) for prompt, target, _ in rows])
@@ -132,7 +133,8 @@ class PolicyUpdate:
         """
         found: dict[int, tuple[list[float], list[float]]] = {}
         with torch.inference_mode(), folded(self._actor.policy):
-            for group in by_tokens([len(prompt) + len(reply) for prompt, reply in pairs], self._params.tokens_per_pass):
+            rows = [[*prompt, *reply] for prompt, reply in pairs]
+            for group in in_passes(rows, self._actor.hidden_size, self._params.tokens_per_pass):
                 batch = self._actor.batch([pairs[index] for index in group])
                 scores = self._actor.score(batch, self._params.temperature)
                 both = zip(unpadded(scores.logprobs, batch), unpadded(scores.values, batch), strict=True)
@@ -161,8 +163,8 @@ class PolicyUpdate:
         passes: list[tuple[float, dict[str, float]]] = []
 
         def losses() -> Iterator[torch.Tensor]:
-            lengths = [len(sample.turn.prompt_tokens) + len(sample.turn.reply_tokens) for sample in samples]
-            for part in self._in_passes(samples, lengths):
+            rows = [[*sample.turn.prompt_tokens, *sample.turn.reply_tokens] for sample in samples]
+            for part in self._in_passes(samples, rows):
                 loss, values = self._pass(part, kl_coefficient, warming_up)
                 share = _tokens(part) / everything
                 passes.append((share, values))

@@ -56,13 +56,15 @@ class Trunk:
     def activations(self, tokens: int) -> int:
         """What the forward pass keeps for the backward pass.
 
-        Of a block: the inputs of its norms, products and attention. Adapters that are not folded keep their inputs in
-        float32; norms compute in float32. With checkpointing only one block is kept whole, and of the others the input.
+        Of a block: the inputs of its norms, products and attention. Norms compute in float32. With checkpointing only
+        one block is kept whole, and of the others the input; PEFT's own layers then keep their inputs in float32.
         """
         one = self.sizes
         block = self.bytes * (8 * one.hidden + 2 * one.keys + 4 * one.intermediate)
         if self.bytes < FULL:
-            block += FULL * (2 * one.hidden + 5 * one.hidden + one.queries + one.intermediate)
+            block += FULL * 2 * one.hidden
+        if self.bytes < FULL and self.checkpointing:
+            block += FULL * (5 * one.hidden + one.queries + one.intermediate)
         if not self.checkpointing:
             return tokens * one.layers * block
         left = 0 if self.on_gpu else round(FULL * LEFT * one.hidden)
@@ -77,8 +79,9 @@ class Trunk:
         return 2 * tokens * self.bytes * 2 * self.sizes.keys * self.sizes.layers
 
     def chunk(self, places: int) -> int:
-        """Logits in float32, of which at most `CHUNK` are in memory."""
-        return LOGITS * FULL * min(places * self.sizes.vocabulary, max(CHUNK, self.sizes.vocabulary))
+        """Logits, of which at most `CHUNK` are in memory; below float32 only they and their gradient."""
+        copies = LOGITS * FULL if self.bytes == FULL else 2 * self.bytes
+        return copies * min(places * self.sizes.vocabulary, max(CHUNK, self.sizes.vocabulary))
 
     def trl_head(self, tokens: int, places: int) -> int:
         """Logits of TRL's SFT trainer, for `tokens` of which `places` have a label."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from transformers import AutoConfig, AutoModel
 
 from castaway.models.hidden_states import hidden_states_at
-from castaway.models.rows import Rows, merged, tree_width, trees_of
+from castaway.models.rows import Rows, in_passes, merged, tree_width, trees_of
 
 ROW = st.lists(st.integers(3, 5), min_size=1, max_size=12)
 FAMILIES = ("llama", "qwen2", "qwen3", "gemma", "phi3", "granite")
@@ -92,6 +92,26 @@ def test_a_long_common_beginning_is_read_once() -> None:
     rows = [[*rules, *[1000 + row] * 60] for row in range(6)]
     (tree,) = trees_of(rows, 256)  # with the usual width, each row would be a tree of its own
     assert len(tree.tokens) == 300 + 6 * 60
+
+
+def test_several_trees_are_about_as_wide_as_each_other() -> None:
+    # The first tree takes seven rows of 30 after what they share, 40 tokens; the three that are left would be padded.
+    rows = [[*range(40), *[1000 + row] * 30] for row in range(10)]
+    assert [len(tree.tokens) for tree in merged(rows, 256)] == [250, 130]
+    assert [len(tree.tokens) for tree in trees_of(rows, 256)] == [190, 190]
+
+
+@given(st.lists(ROW, min_size=1, max_size=12), st.integers(1, 40), st.sampled_from([8, 256]))
+def test_every_row_is_in_one_pass(rows: list[list[int]], budget: int, hidden_size: int) -> None:
+    groups = in_passes(rows, hidden_size, budget)
+    assert sorted(index for group in groups for index in group) == list(range(len(rows)))
+    assert all(len(group) == 1 or len(group) * max(len(rows[i]) for i in group) <= budget for group in groups)
+
+
+def test_rows_that_begin_alike_come_into_one_pass_of_a_model_that_reads_trees() -> None:
+    rows = [[1, 1, 1], [2, 2, 2], [1, 1, 2], [2, 2]]
+    assert in_passes(rows, 256, 6) == [[0, 2], [3, 1]]
+    assert in_passes(rows, 255, 6) == [[3, 0], [1, 2]]
 
 
 def test_rows_that_share_little_and_small_models_are_padded() -> None:
