@@ -29,6 +29,7 @@ from castaway.rl.ahead import meanwhile
 from castaway.rl.continuing import Batch, ContinuingRollout
 from castaway.rl.corrections import Correction, correct, correction_tokens
 from castaway.rl.kl import KlCoefficient
+from castaway.rl.outages import played_by_all
 from castaway.rl.policies import ModelPolicy, Sampler
 from castaway.rl.ranks import Ranks
 from castaway.rl.rewards import Sample, make_samples
@@ -132,7 +133,7 @@ class PpoTrainer:
         self._sampler.refresh()
         if self._rival:
             self._rival.draw(self.step_number)
-        batch = self._ready or self._rollout()
+        batch = self._ready or played_by_all(self._rollout, self.ranks)
         # Before the next rollout is drawn, which may be played meanwhile.
         self._report(batch.finished)
         if not self.params.ahead or self.step_number + 1 >= self.params.steps:
@@ -140,7 +141,7 @@ class PpoTrainer:
             return {**self._learn(batch), **self._validate()}
         with meanwhile(self._rollout) as next_batch:
             summary = self._learn(batch)
-            self._ready = next_batch()
+            self._ready = played_by_all(next_batch, self.ranks)
         return {**summary, **self._validate()}
 
     def _validate(self) -> dict[str, float]:

@@ -1,6 +1,7 @@
-"""Two processes make the update of one."""
+"""Two processes make the update of one, and stop together."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -48,3 +49,13 @@ def test_two_processes_make_the_update_of_one(how: str, alone: Path, tmp_path: P
         for mine, theirs in zip(one["history"], two["history"], strict=True):
             assert mine == pytest.approx(theirs, abs=1e-4)
         assert before["turns"] == 5 * 3 + 5
+
+
+@pytest.mark.parametrize("how", [[], ["ahead"]])
+def test_an_outage_in_one_process_stops_both_in_the_same_step(how: list[str], tmp_path: Path) -> None:
+    torchrun = ["-m", "torch.distributed.run", *arguments(Torchrun(nproc_per_node=2))]
+    done = run([*torchrun, "-m", "tests.castaway.rl.outage", *how])
+    assert done.returncode == 0, done.stderr[-3000:]
+    said = sorted(re.findall(r"(\d) stopped in step (\d+): nobody answers", done.stdout))
+    assert [rank for rank, _ in said] == ["0", "1"] and len({step for _, step in said}) == 1
+    assert int(said[0][1]) > 0
