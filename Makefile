@@ -7,6 +7,7 @@
 #   make test                             set up, then ruff, mypy and every test that is not marked slow
 #   make test-all                         the same with every test
 #   make test-vllm                        set up, with vLLM in .venv-vllm, then the tests that need it
+#   make test-nf4                         set up, fetch bitsandbytes (42 MB), then the tests of weights in 4 bits
 #   make test-plugins                     set up, then the tests of plugins that fit beside Castaway's packages
 #   make bench                            set up, then the benchmarks
 #   make bench-teacher                    set up, with vLLM, then the benchmark of a teacher's server
@@ -35,11 +36,12 @@ ENV := PATH="$(CURDIR)/$(BIN):$$PATH" DO_NOT_TRACK=1 MLFLOW_DISABLE_TELEMETRY=tr
 
 # The last release of TRL with PPO, for `make bench`. Only the process that measures it has this folder on its path.
 PEER := .bench/trl-1.12.0
+NF4 := .bench/bitsandbytes-0.50.2
 
 # verifiers pins another openai than MLflow brings: its README says how to test it in an environment of its own.
 PLUGINS ?= $(filter-out plugins/verifiers,$(wildcard plugins/*))
 
-.PHONY: repro demo images test test-all test-vllm test-plugins check bench bench-teacher ui setup setup-vllm lock browser
+.PHONY: repro demo images test test-all test-vllm test-nf4 test-plugins check bench bench-teacher ui setup setup-vllm lock browser
 
 # The driver runs as many stages in parallel as the cores and `threads` allow; DVC decides whether a stage must run.
 # `dvc repro` alone builds the same, one stage after another. The output of each stage is in scratch/logs.
@@ -64,6 +66,9 @@ check: setup
 
 test-vllm: setup setup-vllm
 	@$(ENV) pytest tests/vllm
+
+test-nf4: setup $(NF4)
+	@PYTHONPATH=$(NF4) $(ENV) pytest tests/nf4
 
 test-plugins: setup
 	@for plugin in $(PLUGINS); do \
@@ -117,6 +122,9 @@ $(VLLM_STAMP): | $(STAMP)
 	@$(BIN)/python setup/install.py .venv-vllm
 	@rm -f .venv-vllm/castaway-*
 	@touch $@
+
+$(NF4):
+	@$(BIN)/pip install -qq --disable-pip-version-check --no-deps --target $@ bitsandbytes==0.50.2
 
 $(PEER):
 	@$(BIN)/pip install -qq --disable-pip-version-check --no-deps --target $@ trl==1.12.0

@@ -26,6 +26,7 @@ import psutil
 import torch
 
 from benchmarks.timing import clocked
+from castaway.config.bases import Dtype
 from castaway.config.sections import LoraParams
 from castaway.metrics.markdown import table
 from castaway.models.policy import load_model, lora_config, new_adapter
@@ -48,7 +49,7 @@ ROOT = Path(__file__).parents[1]
 VLLM = ROOT / ".venv-vllm"
 Figures = dict[str, float]
 """`speed`, in tokens per second, and `peak`, of memory in GB."""
-Way = Callable[[Path, int, torch.dtype], Figures]
+Way = Callable[[Path, int, Dtype], Figures]
 """Measures with a model folder, a number of prompts, and the precision of the weights."""
 
 
@@ -65,7 +66,7 @@ def figures(step: Callable[[], object], tokens: int) -> Figures:
     return {"speed": tokens / seconds, "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6}
 
 
-def generate(folder: Path, count: int, dtype: torch.dtype) -> Figures:
+def generate(folder: Path, count: int, dtype: Dtype) -> Figures:
     model: Any = load_model(folder, dtype=dtype)
     model.generation_config.eos_token_id = None
     settings = {"do_sample": True, "top_k": 0, "max_new_tokens": REPLY, "pad_token_id": 0}
@@ -79,7 +80,7 @@ def generate(folder: Path, count: int, dtype: torch.dtype) -> Figures:
     return figures(step, count * REPLY)
 
 
-def vllm(folder: Path, count: int, dtype: torch.dtype) -> Figures:
+def vllm(folder: Path, count: int, dtype: Dtype) -> Figures:
     """The server is asked for other prompts before, since it keeps those that it has read."""
     with tempfile.TemporaryDirectory(prefix="castaway-bench-") as scratch:
         serving = Serving(
@@ -99,7 +100,7 @@ def _peak(process: int) -> float:
     return int(found[1]) / 1e6 if found else 0.0
 
 
-def our_sampling(folder: Path, count: int, dtype: torch.dtype) -> Figures:
+def our_sampling(folder: Path, count: int, dtype: Dtype) -> Figures:
     actor = ActorCritic(new_adapter(load_model(folder, dtype=dtype), LORA))
     generator = torch.Generator().manual_seed(0)
 
@@ -110,7 +111,7 @@ def our_sampling(folder: Path, count: int, dtype: torch.dtype) -> Figures:
     return figures(step, count * REPLY)
 
 
-def our_update(folder: Path, count: int, dtype: torch.dtype) -> Figures:
+def our_update(folder: Path, count: int, dtype: Dtype) -> Figures:
     actor = ActorCritic(new_adapter(load_model(folder, dtype=dtype), LORA))
     pairs = [(prompt, prompt[-REPLY:]) for prompt in prompts(folder, count)]
 
@@ -122,19 +123,19 @@ def our_update(folder: Path, count: int, dtype: torch.dtype) -> Figures:
     return figures(step, count * (SHARED + OWN + REPLY))
 
 
-def our_sft(folder: Path, count: int, dtype: torch.dtype) -> Figures:
+def our_sft(folder: Path, count: int, dtype: Dtype) -> Figures:
     from castaway.models.trainers import FoldedSFTTrainer
 
     return _sft(folder, count, dtype, FoldedSFTTrainer, ours=True)
 
 
-def trl_sft(folder: Path, count: int, dtype: torch.dtype) -> Figures:
+def trl_sft(folder: Path, count: int, dtype: Dtype) -> Figures:
     from trl import SFTTrainer
 
     return _sft(folder, count, dtype, SFTTrainer, ours=False)
 
 
-def _sft(folder: Path, count: int, dtype: torch.dtype, trainer_class: Any, ours: bool) -> Figures:
+def _sft(folder: Path, count: int, dtype: Dtype, trainer_class: Any, ours: bool) -> Figures:
     from datasets import Dataset
     from trl import SFTConfig
 
@@ -218,7 +219,7 @@ def main() -> None:
     asked = top.parse_args()
     if asked.way:
         torch.set_num_threads(asked.threads)
-        print(json.dumps(WAYS[asked.way][0](asked.folder, asked.count, getattr(torch, asked.dtype))))
+        print(json.dumps(WAYS[asked.way][0](asked.folder, asked.count, asked.dtype)))
     else:
         print(real_model_table(asked.folder, asked.threads, asked.count, asked.rounds, asked.dtype))
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
-
+from castaway.config.bases import Dtype
 from castaway.config.params import Params
 
 Log = Callable[[int, Mapping[str, float]], None]
@@ -58,10 +57,9 @@ class Context:
         return self.folder(self.stage)
 
     @property
-    def dtype(self) -> torch.dtype:
+    def dtype(self) -> Dtype:
         """The precision in which the weights of the base model are held and computed with."""
-        dtype: torch.dtype = getattr(torch, self.params.bases[self.base].dtype)
-        return dtype
+        return self.params.bases[self.base].dtype
 
     @property
     def gradient_checkpointing(self) -> bool:

@@ -18,6 +18,7 @@ from transformers import AutoModelForCausalLM
 
 from castaway.datasets.scripted import read_demonstrations
 from castaway.errors import CastawayError
+from castaway.models.four_bit import dequantised
 from castaway.models.policy import load_adapter, load_model
 from castaway.models.tokens import ChatTokenizer
 from castaway.models.training import seed_everything
@@ -43,10 +44,10 @@ def run(context: Context) -> dict[str, Any]:
     # In float32 both are compared in float64. Otherwise the rounding inside the layers, which is no fault of the
     # export, would hide the rounding of the weights. In bfloat16 the rounding of the weights is what counts.
     dtype = getattr(torch, params.dtype)
-    precise = torch.float64 if dtype == torch.float32 else None
+    precise = torch.float64 if dtype == torch.float32 and context.dtype != "nf4" else None
     adapted: Any = load_adapter(load_model(base, [sft], context.dtype), final, trainable=False).eval()
     before = _logits(adapted.to(precise), probes)
-    merged = adapted.to(context.dtype).merge_and_unload().to(dtype)
+    merged = _merged(adapted, base, context).to(dtype)
     merged.save_pretrained(context.output)
     tokenizer.save(context.output)
     del adapted, merged
@@ -65,6 +66,12 @@ def run(context: Context) -> dict[str, Any]:
         "divergence": float(f"{divergence:.3g}"),
         "parameters": sum(weight.numel() for weight in reloaded.parameters()),
     }
+
+
+def _merged(adapted: Any, base: Path, context: Context) -> Any:
+    if context.dtype == "nf4":
+        return dequantised(adapted, base)
+    return adapted.to(getattr(torch, context.dtype)).merge_and_unload()
 
 
 def _logits(model: Any, prompts: Sequence[torch.Tensor]) -> list[torch.Tensor]:

@@ -26,7 +26,7 @@ from castaway.metrics.ranking import accuracy_by_group, calibration, rank_correl
 from castaway.models.policy import load_model, lora_config, save_adapter
 from castaway.models.reward import RewardScorer, Scale, sequence_classifier
 from castaway.models.tokens import ChatTokenizer
-from castaway.models.trainers import FoldedRewardTrainer
+from castaway.models.trainers import FoldedRewardTrainer, keep_precision
 from castaway.models.training import CurveCallback, rows_per_pass, seed_everything, trainer_settings
 from castaway.tasks.registry import task_of
 from castaway.tasks.task import Task
@@ -97,7 +97,7 @@ def _trainer(context: Context, causal: Any, tokenizer: ChatTokenizer, pairs: Seq
     )
     lora = lora_config(params.lora, task_type="SEQ_CLS")
     lora.modules_to_save = ["score"]
-    return FoldedRewardTrainer(
+    trainer = FoldedRewardTrainer(
         model=sequence_classifier(causal),
         args=RewardConfig(**settings, max_length=None, center_rewards_coefficient=0.01),
         train_dataset=Dataset.from_list(rows),
@@ -105,6 +105,8 @@ def _trainer(context: Context, causal: Any, tokenizer: ChatTokenizer, pairs: Seq
         peft_config=lora,
         callbacks=[CurveCallback(context.log, {"loss": "loss", "accuracy": "accuracy", "margin": "margin"})],
     )
+    keep_precision(trainer.model, {})
+    return trainer
 
 
 def _own_figures(

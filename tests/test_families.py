@@ -12,7 +12,7 @@ import torch
 from ruamel.yaml import YAML
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from castaway.config.bases import PackageParams
+from castaway.config.bases import Dtype, PackageParams
 from castaway.errors import CastawayError
 from castaway.models.policy import load_model, new_adapter
 from castaway.models.sources import fetch, save
@@ -59,9 +59,10 @@ def write_params(root: Path, model: str, dtype: str) -> None:
     content = yaml.load((ROOT / "params.yaml").read_text("utf-8"))
     for section, keys in SMALL.items():
         content[section].update(keys)
-    checkpointing = dtype == "bfloat16"
+    checkpointing = dtype != "float32"
     content["bases"] = {"given": {"path": model, "dtype": dtype, "gradient_checkpointing": checkpointing}}
-    content["merge"].update({"dtype": dtype, "tolerance": 1e-2 if dtype == "bfloat16" else 1e-6})
+    merge = {"dtype": "float32", "tolerance": 1e-6} if dtype == "float32" else {"dtype": "bfloat16", "tolerance": 1e-2}
+    content["merge"].update(merge)
     tasks = {name: content["tasks"][name] for name in ("strictbot", "openspiel")}
     content["tasks"] = {
         name: {"task": name, "base": "given", "game": {**run["game"], "rendering": "full"}}
@@ -124,14 +125,14 @@ def check_build(root: Path, run: str) -> None:
     assert model.generate(tokens, max_new_tokens=3, do_sample=False).shape[1] > tokens.shape[1]
 
 
-BOUND = {torch.float32: 1e-5, torch.bfloat16: 0.15}
+BOUND: dict[Dtype, float] = {"float32": 1e-5, "bfloat16": 0.15}
 """How far the sampler's log-probabilities may be from the scorer's, in nats. In bfloat16, a logit of 8 is rounded by up
 to 1/32, and both passes round many more times, each in another order."""
 
 
 @pytest.mark.parametrize("dtype", BOUND)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_sampler_and_the_scorer_agree(family: str, dtype: torch.dtype, tmp_path: Path) -> None:
+def test_the_sampler_and_the_scorer_agree(family: str, dtype: Dtype, tmp_path: Path) -> None:
     folder = write_family(family, tmp_path / family, ["ACTION: LEFT", "which way"] * 5)
     tokenizer = ChatTokenizer.load(folder)
     torch.manual_seed(0)

@@ -17,7 +17,7 @@ Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 """A SHA-256 in hexadecimal digits, as `sha256sum` prints it."""
 
 
-Dtype = Literal["float32", "bfloat16"]
+Dtype = Literal["float32", "bfloat16", "nf4"]
 Instructions = Literal["avx2", "all"]
 
 
@@ -61,7 +61,8 @@ class GivenBase(Section):
     """A model that exists already. It reads no text of ours."""
 
     dtype: Dtype = "float32"
-    """The precision in which all stages hold and compute its weights; those of adapters are in float32 in any case."""
+    """The precision in which all stages hold and compute its weights; those of adapters are in float32 in any case.
+    `nf4`: linear layers in 4 bits, by bitsandbytes, computed in bfloat16."""
     gradient_checkpointing: bool = False
     """Whether training computes hidden states again in the backward pass instead of keeping them: a third more time, a
     fraction of the memory."""

@@ -92,7 +92,17 @@ class Params(Section):
                 raise ValueError(
                     f"tasks.{name} has the name of a base model, expected another: both are folders in data/"
                 )
+            if self.bases[run.base].dtype == "nf4":
+                self._check_samplers(name, run)
         return self
+
+    def _check_samplers(self, name: str, run: RunParams) -> None:
+        """Weights of 4 bits are not for vLLM: it would hold them in 16, beside the trainer's."""
+        for section, common in (("ppo", self.ppo), ("evaluate", self.evaluate)):
+            if run.overrides.get(section, {}).get("sampler", common.sampler) == "vllm":
+                raise ValueError(
+                    f"{section}.sampler is 'vllm', expected 'here' for tasks.{name}: bases.{run.base}.dtype is 'nf4'"
+                )
 
     def for_run(self, name: str) -> Params:
         """The parameters with the overrides of a run applied; unchanged if there is no such run."""

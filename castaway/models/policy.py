@@ -14,12 +14,16 @@ from peft.tuners.tuners_utils import BaseTunerLayer
 from torch import nn
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
+from castaway.config.bases import Dtype
 from castaway.config.sections import LoraParams
+from castaway.models.four_bit import load_four_bit
 
 
-def load_model(base: Path, adapters: Sequence[Path] = (), dtype: torch.dtype = torch.float32) -> PreTrainedModel:
-    """The base model with the adapters merged into its weights, in their order."""
-    model: Any = AutoModelForCausalLM.from_pretrained(base, dtype=dtype)
+def load_model(base: Path, adapters: Sequence[Path] = (), dtype: Dtype = "float32") -> PreTrainedModel:
+    """The base model with the adapters merged into its weights, in their order; in 4 bits they stay beside them."""
+    if dtype == "nf4":
+        return load_four_bit(base, adapters)
+    model: Any = AutoModelForCausalLM.from_pretrained(base, dtype=getattr(torch, dtype))
     for adapter in adapters:
         model = PeftModel.from_pretrained(model, adapter).merge_and_unload()
     model.eval()

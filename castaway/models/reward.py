@@ -22,7 +22,9 @@ from torch import nn
 from transformers import AutoModelForSequenceClassification, PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutputWithPast
 
+from castaway.config.bases import Dtype
 from castaway.models.folded import folded
+from castaway.models.four_bit import is_four_bit
 from castaway.models.hidden_states import hidden_states_at
 from castaway.models.policy import load_model, using
 from castaway.models.rows import Rows, in_passes
@@ -66,6 +68,8 @@ def sequence_classifier(causal: PreTrainedModel) -> PreTrainedModel:
     head = nn.Linear(config.hidden_size, 1, bias=False)
     nn.init.normal_(head.weight, std=config.initializer_range)
     classifier.score = head
+    # PEFT looks here for the kind of the layers that it adapts.
+    classifier.is_loaded_in_4bit = is_four_bit(causal)
     classifier.forward = partial(_classify, classifier)
     result: PreTrainedModel = classifier
     return result
@@ -134,7 +138,7 @@ class RewardScorer:
         base: Path,
         adapters: Sequence[Path],
         tokenizer: ChatTokenizer,
-        dtype: torch.dtype = torch.float32,
+        dtype: Dtype = "float32",
         device: str = "cpu",
     ) -> RewardScorer:
         """The reward model in `folder` on its own trunk, the base model with these adapters merged."""

@@ -18,6 +18,7 @@ from trl import RewardTrainer, SFTConfig, SFTTrainer
 
 from castaway.config.sections import CorrectionSftParams, SftParams
 from castaway.models.folded import folded
+from castaway.models.four_bit import is_four_bit
 from castaway.models.hidden_states import by_chunks, hidden_states_at, next_token_logits
 from castaway.models.products import use_for_head
 from castaway.models.rows import SMALL
@@ -107,6 +108,7 @@ def reply_trainer(
         rows_per_pass=rows_per_pass(params.batch_size, longest(rows), params.tokens_per_pass),
         gradient_checkpointing=gradient_checkpointing,
     )
+    before = trained_weights(model)
     trainer = FoldedSFTTrainer(
         model=model,
         args=SFTConfig(**settings, max_length=None, packing=False),
@@ -116,9 +118,30 @@ def reply_trainer(
         peft_config=adapter,
         callbacks=[CurveCallback(log, {"loss": "loss", "mean_token_accuracy": "token_accuracy"})],
     )
+    keep_precision(trainer.model, before)
     if model.config.hidden_size >= SMALL:
         use_for_head(trainer.model.get_base_model())
     return trainer
+
+
+def trained_weights(model: Any) -> dict[torch.nn.Parameter, torch.Tensor]:
+    """Copies of the weights of a model in 4 bits that are trained; nothing of other models."""
+    if not is_four_bit(model):
+        return {}
+    return {weight: weight.detach().clone() for weight in model.parameters() if weight.requires_grad}
+
+
+def keep_precision(model: Any, before: Mapping[torch.nn.Parameter, torch.Tensor]) -> None:
+    """Keep in float32 what is trained beside weights of 4 bits: TRL's trainers round it to bfloat16.
+
+    Args:
+        model: of the trainer.
+        before: the weights that were there before the trainer was made.
+    """
+    if is_four_bit(model):
+        for weight in model.parameters():
+            if weight.requires_grad:
+                weight.data = before.get(weight, weight.data).float()
 
 
 class FoldedRewardTrainer(RewardTrainer):

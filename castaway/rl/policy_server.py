@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import torch
-
+from castaway.config.bases import Dtype
 from castaway.datasets.scripted import read_demonstrations
 from castaway.models.policy import load_model
 from castaway.models.tokens import ChatTokenizer
@@ -23,7 +22,7 @@ MODEL = "base"
 def serving_policy(
     base: Path,
     adapters: Sequence[Path],
-    dtype: torch.dtype,
+    dtype: Dtype,
     folder: Path,
     demonstrations: Path,
     *,

@@ -116,6 +116,7 @@ PARSED = {
     "make setup-vllm": "downloads",
     "make test": "this",
     "make test-all": "half an hour; this",
+    "make test-nf4": "downloads; tests/nf4",
     "make test-plugins": "downloads; the tests of plugins/*",
     "make test-vllm": "downloads vLLM; tests/vllm",
     "make ui": "servers; tests/flows/test_pages.py",

@@ -15,6 +15,8 @@ FULL = 4
 """Bytes of a float32 number: adapters, their gradients and the optimiser are in float32 in any case."""
 TRAINED = 4 * FULL
 """Bytes of a trained weight: itself, its gradient, and the two moments of Adam."""
+NF4 = 0.516
+"""Bytes of a weight in NF4: 4 bits, and 0.127 for the scales of blocks of 64, which are in 8 bits themselves."""
 LEFT = 3.5
 """Hidden states per token and block, in float32, that the allocator of a CPU's memory does not give back between the
 blocks of a checkpointed pass: a fit to three measurements, with 6 and 30 layers."""
@@ -31,13 +33,18 @@ class Trunk:
 
     sizes: Architecture
     bytes: int
-    """Of a weight: 4 in float32, 2 in bfloat16."""
+    """Of a number in a layer's inputs and outputs: 4 in float32, otherwise 2."""
     checkpointing: bool
     on_gpu: bool = False
+    four_bit: bool = False
+    """Whether the linear layers are held in 4 bits."""
 
     @property
     def weights(self) -> int:
-        """Of the model."""
+        """Of the model; in 4 bits also one layer that is brought to 16 at a time."""
+        if self.four_bit:
+            one = self.sizes
+            return round(self.bytes * (one.parameters - one.linear + one.hidden * one.intermediate) + NF4 * one.linear)
         return self.bytes * self.sizes.parameters
 
     @property
@@ -57,13 +64,14 @@ class Trunk:
         """What the forward pass keeps for the backward pass.
 
         Of a block: the inputs of its norms, products and attention. Norms compute in float32. With checkpointing only
-        one block is kept whole, and of the others the input; PEFT's own layers then keep their inputs in float32.
+        one block is kept whole, and of the others the input; PEFT's own layers, which compute then and in 4 bits, keep
+        their inputs in float32.
         """
         one = self.sizes
         block = self.bytes * (8 * one.hidden + 2 * one.keys + 4 * one.intermediate)
         if self.bytes < FULL:
             block += FULL * 2 * one.hidden
-        if self.bytes < FULL and self.checkpointing:
+        if self.bytes < FULL and (self.checkpointing or self.four_bit):
             block += FULL * (5 * one.hidden + one.queries + one.intermediate)
         if not self.checkpointing:
             return tokens * one.layers * block
@@ -108,7 +116,7 @@ def laid_out(rows: int, shared: int, longest: int, hidden: int) -> int:
         return padded
     most = max(1, (WIDTH * hidden - shared) // own)
     trees = -(-rows // most)
-    merged = trees * (shared + min(rows, most) * own)
+    merged = trees * (shared + -(-rows // trees) * own)
     return merged if merged <= WORTHWHILE * padded else padded
 
 

@@ -103,7 +103,8 @@ class _Run:
         block = params.bases[params.tasks[run].base]
         self._params, self._run, self._load, self._speed = params, run, load, speed
         self._on_gpu = params.device != "cpu"
-        self._trunk = Trunk(sizes, FULL if block.dtype == "float32" else 2, block.gradient_checkpointing, self._on_gpu)
+        width = FULL if block.dtype == "float32" else 2
+        self._trunk = Trunk(sizes, width, block.gradient_checkpointing, self._on_gpu, block.dtype == "nf4")
         seats = task_class(params.tasks[run].task).evaluation_seats
         self._episodes = params.evaluate.episodes + (len(seats) - 1) * params.evaluate.further_episodes
         # Of a row that is read, the beginning that all share is computed once for many.
@@ -225,7 +226,9 @@ class _Run:
     def _merge(self) -> Need:
         """On the host. In float32 the models are compared in float64, which took 13 bytes for each weight."""
         trunk, wide = self._trunk, self._params.merge.dtype == "float32"
-        peak = LIBRARIES + max(trunk.loading, 13 * trunk.sizes.parameters if wide else 0)
+        # Weights of 4 bits are dequantised into a second model.
+        loading = trunk.loading + (trunk.bytes * trunk.sizes.parameters if trunk.four_bit else 0)
+        peak = LIBRARIES + max(loading, 13 * trunk.sizes.parameters if wide else 0)
         return Need(f"merge@{self._run}", peak, 0, START / 2 + peak / 2e8, "set merge.dtype to bfloat16")
 
     def _drawing(self, games: int) -> float:
@@ -266,5 +269,6 @@ class _Run:
         """What to change: the part that is largest."""
         trunk = self._trunk
         if trunk.weights > trunk.activations(tokens) + head:
-            return "set dtype to bfloat16" if trunk.bytes == FULL else "choose a smaller model"
+            smaller = "set dtype to nf4" if not trunk.four_bit else "choose a smaller model"
+            return "set dtype to bfloat16" if trunk.bytes == FULL else smaller
         return f"lower {key}" + ("" if trunk.checkpointing else " or set gradient_checkpointing")

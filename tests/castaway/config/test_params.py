@@ -189,6 +189,23 @@ def test_rules_between_keys_hold_with_what_a_run_sets(key: str, value: str, word
     assert words in refusal(changed(key, value), tmp_path)
 
 
+@pytest.mark.parametrize("section", ["ppo", "evaluate"])
+def test_vllm_serves_no_weights_of_four_bits(section: str, tmp_path: Path) -> None:
+    served = {"sampler": "vllm", **({"importance_cap": 2.0, "turns_per_step": None} if section == "ppo" else {})}
+    run = {"task": "marooned", "base": "small", "game": ON_THE_SKIFF, section: served}
+    text = changed("bases.small", "{path: model, dtype: nf4}")
+    path = tmp_path / "params.yaml"
+    path.write_text(text, "utf-8")
+    yaml = YAML()
+    content = yaml.load(path)
+    content["tasks"]["tight"] = run
+    with path.open("w", encoding="utf-8") as file:
+        yaml.dump(content, file)
+    expected = rf"{section}\.sampler is 'vllm', expected 'here' for tasks\.tight: bases\.small\.dtype is 'nf4'"
+    with pytest.raises(CastawayError, match=expected):
+        read_params(path)
+
+
 def read(text: str, folder: Path) -> Params:
     path = folder / "params.yaml"
     path.write_text(text, encoding="utf-8")

@@ -30,7 +30,7 @@ def smollm2() -> Params:
     return read_params(ROOT / "profiles" / "smollm2.yaml")
 
 
-@pytest.mark.parametrize("name", ["smollm2", "qwen2.5-0.5b", "qwen2.5-3b", "llama3.1-8b"])
+@pytest.mark.parametrize("name", ["smollm2", "qwen2.5-0.5b", "qwen2.5-3b", "qwen2.5-3b-nf4", "llama3.1-8b"])
 def test_every_stage_has_an_estimate(name: str, tmp_path: Path) -> None:
     params = read_params(ROOT / "profiles" / f"{name}.yaml")
     found = estimated(params, tmp_path)
@@ -42,7 +42,10 @@ def test_every_stage_has_an_estimate(name: str, tmp_path: Path) -> None:
     assert all(0 < need.range[0] < need.range[1] for need in found.values())
 
 
-@pytest.mark.parametrize(("name", "most"), [("qwen2.5-0.5b", 24e9), ("qwen2.5-3b", 24e9), ("llama3.1-8b", 192e9)])
+GPUS = {"qwen2.5-0.5b": 24e9, "qwen2.5-3b": 24e9, "qwen2.5-3b-nf4": 12e9, "llama3.1-8b": 192e9}
+
+
+@pytest.mark.parametrize(("name", "most"), GPUS.items())
 def test_the_profiles_fit_their_gpu(name: str, most: float) -> None:
     params = read_params(ROOT / "profiles" / f"{name}.yaml")
     for run in params.tasks:

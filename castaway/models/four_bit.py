@@ -1,0 +1,115 @@
+"""Base models whose linear layers are held in 4 bits: NF4 by bitsandbytes, doubly quantised.
+
+(Dettmers et al. 2023, "QLoRA", arXiv:2305.14314.) They compute in bfloat16; adapters and optimiser are in float32.
+
+Adapters of earlier stages cannot be merged into such weights: rounded to 4 bits again, most of what they learned would
+be lost. They stay beside them as frozen products of two narrow matrices, and the policy is exported by dequantising the
+weights first and adding all adapters then, so that what is exported is what was trained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft import PeftModel
+from peft.tuners.lora import LoraLayer
+from torch import nn
+from transformers import AutoModelForCausalLM, BitsAndBytesConfig, PreTrainedModel
+
+from castaway.errors import CastawayError
+
+
+def load_four_bit(base: Path, adapters: Sequence[Path]) -> PreTrainedModel:
+    """The base model in 4 bits, with the adapters beside its weights.
+
+    Raises:
+        CastawayError: bitsandbytes is not installed.
+    """
+    if find_spec("bitsandbytes") is None:
+        raise CastawayError("dtype: nf4 needs the package bitsandbytes; install it with: pip install castaway[nf4]")
+    settings = BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=torch.bfloat16,
+    )
+    model: Any = AutoModelForCausalLM.from_pretrained(base, dtype=torch.bfloat16, quantization_config=settings)
+    for layer in model.modules():
+        # On processors with AVX512_BF16 it would change the layout of its weight when it is first read, which neither
+        # the backward pass nor dequantising knows.
+        if hasattr(layer, "support_avx512bf16_for_cpu"):
+            layer.support_avx512bf16_for_cpu = False
+    for folder in adapters:
+        adapted = PeftModel.from_pretrained(model, folder)
+        parts = [module for module in adapted.modules() if isinstance(module, LoraLayer)]
+        for layer in parts:
+            _keep(layer)
+        model = adapted.unload()
+    model.eval()
+    result: PreTrainedModel = model
+    return result
+
+
+def _keep(layer: Any) -> None:
+    """Let the layer below an adapter compute what the adapter does."""
+    (name,) = layer.active_adapters
+    base, scale = layer.get_base_layer(), layer.scaling[name]
+    number = sum(key.startswith("down_") for key, _ in base.named_buffers())
+    base.register_buffer(f"down_{number}", layer.lora_A[name].weight.detach().to(torch.bfloat16))
+    base.register_buffer(f"up_{number}", (scale * layer.lora_B[name].weight.detach()).to(torch.bfloat16))
+    if number == 0:
+        base.register_forward_hook(_add_parts)
+
+
+def _parts(base: nn.Module) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """The narrow matrices (rank, in) and (out, rank) beside a layer's weight."""
+    found = dict(base.named_buffers(recurse=False))
+    return [(found[f"down_{number}"], found[f"up_{number}"]) for number in range(len(found) // 2)]
+
+
+def _add_parts(base: nn.Module, inputs: tuple[torch.Tensor], output: torch.Tensor) -> torch.Tensor:
+    """A forward hook: adds x A^T B^T of each part."""
+    (rows,) = inputs
+    for down, up in _parts(base):
+        output = output + (rows.to(down.dtype) @ down.T @ up.T).to(output.dtype)
+    return output
+
+
+def is_four_bit(model: Any) -> bool:
+    """Whether `load_four_bit` made this model."""
+    return bool(getattr(model, "is_loaded_in_4bit", False))
+
+
+def dequantised(adapted: PeftModel, base: Path) -> PreTrainedModel:
+    """A plain bfloat16 model that computes what the policy does: weights from their 4 bits, plus all adapters.
+
+    Args:
+        adapted: the policy: a model of `load_four_bit` with one active adapter, which is removed from it.
+        base: folder of the base model; what was never quantised is read from there.
+    """
+    # Here, since it is an optional package, and takes a second to import.
+    from bitsandbytes.functional import dequantize_4bit
+    from bitsandbytes.nn import Linear4bit
+
+    changes = {
+        layer.get_base_layer(): layer.get_delta_weight(layer.active_adapters[0]).float()
+        for layer in adapted.modules()
+        if isinstance(layer, LoraLayer)
+    }
+    held = adapted.unload()
+    plain: Any = AutoModelForCausalLM.from_pretrained(base, dtype=torch.bfloat16)
+    with torch.no_grad():
+        for name, layer in held.named_modules():
+            if isinstance(layer, Linear4bit):
+                weight: Any = layer.weight
+                whole = dequantize_4bit(weight.data, weight.quant_state).float()
+                whole += changes.get(layer, 0)
+                for down, up in _parts(layer):
+                    whole += up.float() @ down.float()
+                plain.get_submodule(name).weight.copy_(whole)
+    result: PreTrainedModel = plain
+    return result
