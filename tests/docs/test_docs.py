@@ -147,7 +147,6 @@ PARSED = {
 BY_HAND = {
     ". .venv/bin/activate",
     ".venv/bin/pip install --no-deps -e .",
-    ".venv/bin/pip install bitsandbytes==0.50.2",
     ".venv/bin/pip install --require-hashes --no-deps -r setup/torch.lock -r setup/requirements.lock",
     "export ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2 ONEDNN_MAX_CPU_ISA=AVX2 OPENBLAS_CORETYPE=Haswell",
     "git clone <your clone URL> castaway && cd castaway",
