@@ -30,7 +30,9 @@ def load_four_bit(base: Path, adapters: Sequence[Path]) -> PreTrainedModel:
         CastawayError: bitsandbytes is not installed.
     """
     if find_spec("bitsandbytes") is None:
-        raise CastawayError("dtype: nf4 needs the package bitsandbytes; install it with: .venv/bin/pip install bitsandbytes==0.50.2")
+        raise CastawayError(
+            "dtype: nf4 needs the package bitsandbytes; install it with: .venv/bin/pip install bitsandbytes==0.50.2"
+        )
     settings = BitsAndBytesConfig(
         load_in_4bit=True,
         bnb_4bit_quant_type="nf4",

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 
@@ -38,14 +38,13 @@ from castaway.rl.sampling import SamplingRules
 from castaway.rl.self_play import FrozenPool
 from castaway.rl.summary import summarise
 from castaway.rl.tasks import TaskSource
-from castaway.rl.trajectory import Episode, Trajectory, Turn
+from castaway.rl.trajectory import Episode, Trajectory, Turn, by_trajectory
 from castaway.rl.update import PolicyUpdate
 from castaway.rl.validation import Validation
-from castaway.tasks.environment import SELF_PLAY, Outcome, TextEnvironment
+from castaway.tasks.environment import SELF_PLAY, TextEnvironment
 from castaway.teacher.agreement import Agreement
 from castaway.teacher.base import Teacher
 
-Row = TypeVar("Row")
 STRIDE = 1_000_003
 """The distance between the seeds of two processes."""
 
@@ -112,19 +111,23 @@ class PpoTrainer:
         tables = len(self.ranks.share(range(params.episodes_per_step)))
         self._continuing = ContinuingRollout(make, self._draw_mine, self._sampler, teacher, tables, self._rival)
 
+    def _sampling_rules(self, temperature: float) -> SamplingRules:
+        most, limit = self.params.max_new_tokens, self.params.sampling_tokens_per_pass
+        return SamplingRules.of(self._tokenizer, temperature=temperature, max_new_tokens=most, tokens_per_pass=limit)
+
     def _own_sampler(self) -> Sampler:
-        rules = _sampling_rules(self._tokenizer, self.params, self.params.temperature)
+        rules = self._sampling_rules(self.params.temperature)
         return ModelPolicy(self.actor, self._tokenizer, rules, self.generators[0], apart=self.params.ahead)
 
     def _frozen_pool(self, seed: int) -> FrozenPool | None:
         """The earlier policies, if a stage of the curriculum is played against them."""
         if not any(SELF_PLAY in stage.seats for stage in self.source.curriculum.stages):
             return None
-        rules = _sampling_rules(self._tokenizer, self.params, self.params.temperature)
+        rules = self._sampling_rules(self.params.temperature)
         return FrozenPool(self.actor, self._tokenizer, self.params.self_play, rules, self.generators[0], seed)
 
     def _made_validation(self, tasks: Sequence[tuple[int, str]], served: bool) -> Validation:
-        rules = _sampling_rules(self._tokenizer, self.params, self.params.validation.temperature)
+        rules = self._sampling_rules(self.params.validation.temperature)
         alone = self._sampler if served else ModelPolicy(self.actor, self._tokenizer, rules, self.generators[2])
         return Validation(self._make, alone, tasks, self.ranks)
 
@@ -232,7 +235,7 @@ class PpoTrainer:
 
     def _report(self, episodes: Sequence[Episode]) -> None:
         """Tell the source how everybody's episodes went; what the teacher helped with is no success of the student."""
-        mine = [self.source.report((e.task_id, e.seat), _alone(e), _score(e.outcome)) for e in episodes]
+        mine = [self.source.report((e.task_id, e.seat), e.alone, e.score) for e in episodes]
         self.source.learn(report for part in self.ranks.gather(mine) for report in part)
         self._standing = self.source.metrics()
 
@@ -263,11 +266,11 @@ class PpoTrainer:
         turns = [turn for trajectory in trajectories for turn in trajectory.turns]
         pairs = [(turn.prompt_tokens, turn.reply_tokens) for turn in turns]
         with self.actor.reference():
-            references = _by_trajectory([logprobs for logprobs, _ in self._update.score_all(pairs)], trajectories)
+            references = by_trajectory([logprobs for logprobs, _ in self._update.score_all(pairs)], trajectories)
         own = None
         if self._rescores:
             read = self._update.score_all(pairs)
-            own = _by_trajectory([logprobs for logprobs, _ in read], trajectories)
+            own = by_trajectory([logprobs for logprobs, _ in read], trajectories)
             for turn, (_, values) in zip(turns, read, strict=True):
                 turn.values = turn.values or values
         scores = [0.0] * len(turns)
@@ -276,7 +279,7 @@ class PpoTrainer:
             # A replaced action is the teacher's: the student's words earn nothing of it.
             scores = [score if turn.valid else 0.0 for turn, score in zip(turns, scores, strict=True)]
         in_reward = self.kl.value if self.params.kl_in == "reward" else 0.0
-        model_scores = _by_trajectory(scores, trajectories)
+        model_scores = by_trajectory(scores, trajectories)
         return make_samples(trajectories, references, model_scores, self.params, in_reward, own, self.ranks), scores
 
     # 5. Corrections ------------------------------------------------------------------------------------------------
@@ -293,34 +296,6 @@ class PpoTrainer:
         return len(found)
 
 
-def _sampling_rules(tokenizer: ChatTokenizer, params: PpoParams, temperature: float) -> SamplingRules:
-    return SamplingRules.of(
-        tokenizer,
-        temperature=temperature,
-        max_new_tokens=params.max_new_tokens,
-        tokens_per_pass=params.sampling_tokens_per_pass,
-    )
-
-
-def _alone(episode: Episode) -> bool:
-    """Whether the student succeeded by itself: the teacher replaced none of its actions."""
-    return episode.outcome.success and all(turn.valid for t in episode.trajectories for turn in t.turns)
-
-
-def _score(outcome: Outcome) -> float:
-    """How good an ending was, from 0 to 1: the environment's own score, or whether it was a success."""
-    return outcome.details.get("score", float(outcome.success))
-
-
 def _judgement(turn: Turn) -> tuple[Any, ...]:
     """Arguments for `Agreement.add`; long prompts are sent between processes only where there is a dispute."""
     return (turn.source, turn.dispute, turn.messages, turn.text) if turn.dispute else (turn.source, None)
-
-
-def _by_trajectory(rows: Sequence[Row], trajectories: Sequence[Trajectory]) -> list[Sequence[Row]]:
-    """Rows of all turns, one list for each trajectory."""
-    found, start = [], 0
-    for trajectory in trajectories:
-        found.append(rows[start : start + len(trajectory.turns)])
-        start += len(trajectory.turns)
-    return found

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from castaway.tasks.environment import Message, Outcome
 from castaway.tasks.reply import Reply
 from castaway.teacher.base import Dispute
+
+Row = TypeVar("Row")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -65,3 +69,22 @@ class Episode:
     outcome: Outcome
     snapshots: list[dict[str, object]] = field(default_factory=list)
     """Moments for a replay, if they were asked for."""
+
+    @property
+    def alone(self) -> bool:
+        """Whether the student succeeded by itself: the teacher replaced none of its actions."""
+        return self.outcome.success and all(turn.valid for one in self.trajectories for turn in one.turns)
+
+    @property
+    def score(self) -> float:
+        """How good the ending was, from 0 to 1: the environment's own score, or whether it was a success."""
+        return self.outcome.details.get("score", float(self.outcome.success))
+
+
+def by_trajectory(rows: Sequence[Row], trajectories: Sequence[Trajectory]) -> list[Sequence[Row]]:
+    """Rows of all turns, one after another, as one list for each trajectory."""
+    found, start = [], 0
+    for trajectory in trajectories:
+        found.append(rows[start : start + len(trajectory.turns)])
+        start += len(trajectory.turns)
+    return found
