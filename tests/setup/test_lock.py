@@ -14,6 +14,7 @@ from packaging.version import Version
 ROOT = Path(__file__).parents[2]
 MAIN, TORCH, VLLM = (f"setup/{name}.lock" for name in ("requirements", "torch", "vllm"))
 LOCKS = (MAIN, TORCH, VLLM)
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 ENTRY = re.compile(r"^(?P<pin>[^\s#].*?)(?: \\)?\n(?P<rest>(?: .*\n)*)", re.MULTILINE)
 
 # What the code needs without importing it.
@@ -44,8 +45,8 @@ def versions(lock: str) -> dict[str, set[Version]]:
 
 def required() -> list[Requirement]:
     """What pyproject.toml asks for, with the extras that set-up installs."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    texts = project["dependencies"] + [text for extra in project["optional-dependencies"].values() for text in extra]
+    extras = PROJECT["optional-dependencies"]
+    texts = PROJECT["dependencies"] + [text for name in extras if name != "nf4" for text in extras[name]]
     return [Requirement(text) for text in texts if not text.startswith("castaway")]
 
 
@@ -73,6 +74,11 @@ def test_what_pyproject_asks_for_is_locked_at_that_version() -> None:
     for requirement in required():
         (version,) = locked[canonicalize_name(requirement.name)]
         assert str(requirement.specifier) == f"=={version}", f"{requirement}: write the locks again with `make lock`"
+
+
+def test_the_tests_of_weights_in_4_bits_run_with_the_bitsandbytes_of_the_extra() -> None:
+    (requirement,) = map(Requirement, PROJECT["optional-dependencies"]["nf4"])
+    assert f"/bitsandbytes-{str(requirement.specifier).removeprefix('==')}\n" in (ROOT / "Makefile").read_text()
 
 
 def test_the_torch_of_both_environments_is_the_same() -> None:
