@@ -1,4 +1,4 @@
-"""correction_sft: fine-tunes the PPO policy on the teacher's corrections of its invalid replies.
+"""correction_sft: fine-tunes the PPO policy on the teacher's corrections of its replies.
 
 python -m flows correction_sft@marooned
 """
@@ -6,13 +6,17 @@ python -m flows correction_sft@marooned
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from typing import Any
 
+from transformers import Trainer
+
 from castaway.models.policy import load_adapter, load_model, save_adapter
+from castaway.models.preferences import preference_trainer
 from castaway.models.tokens import ChatTokenizer
 from castaway.models.trainers import reply_trainer
 from castaway.models.training import labelled, seed_everything
-from castaway.rl.corrections import correction_tokens, read_corrections
+from castaway.rl.corrections import Correction, correction_pair, correction_tokens, read_corrections
 from stages.context import Context
 
 
@@ -27,19 +31,8 @@ def run(context: Context) -> dict[str, Any]:
             shutil.copy(ppo / name, context.output / name)
         return {"corrections": 0, "steps": 0, "loss": 0.0}
     tokenizer = ChatTokenizer.load(base)
-    rows = [labelled(*correction_tokens(tokenizer, correction)) for correction in corrections]
     model = load_adapter(load_model(base, [sft], context.dtype), ppo, trainable=True)
-    trainer = reply_trainer(
-        model,
-        tokenizer,
-        rows,
-        params,
-        scratch=context.scratch,
-        seed=context.params.seed,
-        device=context.device,
-        gradient_checkpointing=context.gradient_checkpointing,
-        log=context.log,
-    )
+    trainer = _trainer(context, model, tokenizer, corrections)
     result = trainer.train()
     save_adapter(trainer.model, context.output)
     return {
@@ -47,3 +40,20 @@ def run(context: Context) -> dict[str, Any]:
         "steps": result.global_step,
         "loss": round(result.training_loss, 6),
     }
+
+
+def _trainer(context: Context, model: Any, tokenizer: ChatTokenizer, corrections: Sequence[Correction]) -> Trainer:
+    """The trainer of the PPO adapter that `correction_sft.method` names."""
+    params = context.params.correction_sft
+    settings: dict[str, Any] = {
+        "scratch": context.scratch,
+        "seed": context.params.seed,
+        "device": context.device,
+        "gradient_checkpointing": context.gradient_checkpointing,
+        "log": context.log,
+    }
+    if params.method == "dpo":
+        pairs = [correction_pair(tokenizer, correction) for correction in corrections]
+        return preference_trainer(model, tokenizer, pairs, params, **settings)
+    rows = [labelled(*correction_tokens(tokenizer, correction)) for correction in corrections]
+    return reply_trainer(model, tokenizer, rows, params, **settings)

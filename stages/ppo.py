@@ -72,7 +72,10 @@ def _train(context: Context) -> tuple[PpoTrainer, list[dict[str, float]]]:
     """Train all steps, from the newest checkpoint on; returns the trainer and the metrics of every step."""
     task = task_of(context.params, context.run)
     _check_lengths(context)
-    choice = chosen_teacher(context.params.teacher, task.rubric(), task.make().rules, context.verdicts, context.trace)
+    expert = task.expert if context.params.ppo.correct == "mistakes" else None
+    choice = chosen_teacher(
+        context.params.teacher, task.rubric(), task.make().rules, context.verdicts, context.trace, expert
+    )
     with choice as teacher, _served(context) as served:
         trainer = _trainer(context, task, teacher, served)
         history = _resume(context, trainer)

@@ -249,6 +249,8 @@ class PpoParams(StageSection):
     penalty_weight: NonNegative
     """Weight of the teacher's penalty for each reply."""
     reward_model_weight: NonNegative
+    correct: Literal["invalid", "mistakes"]
+    """What the teacher corrects: `invalid` replies alone, or legal `mistakes` too, by the task's expert."""
     sft_interval: PositiveInteger
     """Number of steps between SFT passes on new corrections."""
     sft_minimum: PositiveInteger
@@ -280,8 +282,13 @@ class PpoParams(StageSection):
 
 
 class CorrectionSftParams(StageSection):
-    """SFT on the corrections of the policy's invalid replies during PPO."""
+    """Training on the teacher's corrections of the policy's replies during PPO."""
 
+    method: Literal["sft", "dpo"]
+    """`sft`: the corrections are imitated; `dpo`: they are preferred to the replies that they correct (Rafailov et al.
+    2023)."""
+    beta: Positive
+    """Of `dpo`: how much a step away from PPO's policy costs."""
     epochs: Positive
     batch_size: PositiveInteger
     learning_rate: NonNegative

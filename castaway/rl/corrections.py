@@ -29,21 +29,26 @@ class Correction:
     """Who judged: `rules`, or the name of a model."""
 
 
-def correct(turn: Turn) -> Correction:
-    """The correction of an invalid turn: the teacher's action, under the student's reasoning where that stands.
+def corrected(turn: Turn) -> bool:
+    """Whether the teacher has another action for a turn, which is invalid, or a mistake for which it knows a better."""
+    return not turn.valid or bool(turn.better)
 
-    Reasoning that stands is read and not learned. Reasoning that led to something impossible is replaced by the
-    teacher's: kept above another action, it would teach that the one follows from the other.
+
+def correct(turn: Turn) -> Correction:
+    """The correction of a turn: the teacher's action, under the student's reasoning where that stands.
+
+    Reasoning that stands is read and not learned. Reasoning that led to something impossible, or to a mistake, is
+    replaced by the teacher's: kept above another action, it would teach that the one follows from the other.
 
     Raises:
-        ValueError: the turn is valid, or the correction does not read back as the teacher's action.
+        ValueError: the teacher has no other action, or the correction does not read back as the teacher's action.
     """
-    if turn.valid:
-        raise ValueError("a valid turn has no correction")
-    own = turn.reply.reasoning.strip()
-    target = str(Reply(turn.reasoning or own or "I answer in the typed form.", turn.action))
-    if parse_reply(target).action != turn.action:
-        raise ValueError(f"the correction {target!r} does not read back as {turn.action!r}")
+    if not corrected(turn):
+        raise ValueError("a turn that stands has no correction")
+    own, action = turn.reply.reasoning.strip(), turn.better or turn.action
+    target = str(Reply(turn.reasoning or own or "I answer in the typed form.", action))
+    if parse_reply(target).action != action:
+        raise ValueError(f"the correction {target!r} does not read back as {action!r}")
     kept = f"REASONING: {own}" if own and not turn.reasoning else ""
     if kept and turn.reply.action:
         kept += "\nACTION:"
@@ -71,6 +76,15 @@ def correction_tokens(tokenizer: ChatTokenizer, correction: Correction) -> tuple
     while same < len(kept) and kept[same] == target[same]:
         same += 1
     return prompt, target, [number >= same for number in range(len(target))]
+
+
+def correction_pair(tokenizer: ChatTokenizer, correction: Correction) -> dict[str, list[int]]:
+    """The tokens of a prompt, of the right reply and of the student's own."""
+    return {
+        "prompt_ids": tokenizer.prompt(correction.messages),
+        "chosen_ids": tokenizer.reply(correction.target),
+        "rejected_ids": tokenizer.reply(correction.wrong),
+    }
 
 
 def write_corrections(path: Path, corrections: Iterable[Correction]) -> None:

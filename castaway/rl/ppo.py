@@ -27,7 +27,7 @@ from castaway.models.tokens import ChatTokenizer
 from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.ahead import meanwhile
 from castaway.rl.continuing import Batch, ContinuingRollout
-from castaway.rl.corrections import Correction, correct, correction_tokens
+from castaway.rl.corrections import Correction, correct, corrected, correction_tokens
 from castaway.rl.kl import KlCoefficient
 from castaway.rl.outages import played_by_all
 from castaway.rl.policies import ModelPolicy, Sampler
@@ -171,14 +171,14 @@ class PpoTrainer:
         summary = {**figures, **self._standing, "kl_coefficient": self.kl.value}
         losses = self._update.update(samples, self._numbers(batch), self.step_number, in_loss)
         self.kl.adapt(summary["reference_kl"])
-        corrected = self._collect(batch.trajectories)
+        found = self._collect(batch.trajectories)
         self.step_number += 1
         if self.step_number % self.params.sft_interval == 0 and len(self.fresh) >= self.params.sft_minimum:
             losses["sft_loss"] = self._update.imitate([correction_tokens(self._tokenizer, c) for c in self.fresh])
             self.fresh = []
         if self._rival:
             self._rival.collect(self.step_number)
-        return {**summary, **losses, "corrections": float(corrected)}
+        return {**summary, **losses, "corrections": float(found)}
 
     def state(self) -> dict[str, Any]:
         """All that a run needs to go on as if it had never stopped; every process must ask for it."""
@@ -289,7 +289,7 @@ class PpoTrainer:
         for part in self.ranks.gather([_judgement(turn) for turn in turns]):
             for judgement in part:
                 self.agreement.add(*judgement)
-        mine = [correct(turn) for turn in turns if not turn.valid]
+        mine = [correct(turn) for turn in turns if corrected(turn)]
         found = [correction for part in self.ranks.gather(mine) for correction in part]
         self.corrections += found
         self.fresh += found

@@ -72,6 +72,7 @@ class Table:
                     penalty=verdict.penalty,
                     critique=verdict.critique,
                     reasoning=verdict.reasoning,
+                    better=verdict.better,
                     source=verdict.source,
                     dispute=verdict.dispute,
                 )

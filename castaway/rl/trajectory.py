@@ -41,6 +41,8 @@ class Turn:
     """Paid by the environment from this turn until the agent's next one."""
     reasoning: str = ""
     """The teacher's reasoning, where the student's does not stand; else empty."""
+    better: str = ""
+    """For a legal mistake, the action that the teacher would rather have seen."""
     source: str = "none"
     """Who judged the reply: `rules`, the name of a model, or `none`."""
     dispute: Dispute | None = None

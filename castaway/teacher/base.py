@@ -81,6 +81,8 @@ class Verdict:
     """Who judged: `rules`, or the name of a model."""
     dispute: Dispute | None = None
     """Where a model was asked and differed from the rules, whoever prevailed."""
+    better: str = ""
+    """For a legal mistake, the action that the teacher would rather have seen; the student's own is executed."""
 
 
 class TeacherOutage(CastawayError):

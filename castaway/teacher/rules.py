@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from castaway.tasks.environment import Rules, Severity
+from castaway.tasks.environment import Prompt, Rules, Severity
+from castaway.tasks.reply import Reply
 from castaway.teacher.base import Attempt, Verdict
 
 
@@ -32,12 +33,22 @@ BLUNDER = -2.0
 GIBBERISH = -4.0
 
 
+Expert = Callable[[Prompt], Reply]
+"""A competent player, as `castaway.tasks.task.Task.expert`."""
+
+
 class RulesTeacher:
     """A `Teacher` made of an environment's `Rules`."""
 
-    def __init__(self, rules: Rules) -> None:
-        """Judge by these rules."""
+    def __init__(self, rules: Rules, expert: Expert | None = None) -> None:
+        """Judge by these rules.
+
+        Args:
+            rules: of the game.
+            expert: a competent player, whose replies correct legal mistakes; None: these are punished alone.
+        """
         self._rules = rules
+        self._expert = expert
         self.counts: Mapping[str, int] = {}
 
     def judge(self, attempts: Sequence[Attempt]) -> list[Verdict]:
@@ -58,10 +69,18 @@ class RulesTeacher:
             return _put_right(action, price.penalty, refusal.sentence, reasoning)
         blunder = self._rules.blunder(observation, reply.action)
         if blunder:
-            return _allowed(reply.action, BLUNDER, blunder)
+            return self._with_better(attempt, _allowed(reply.action, BLUNDER, blunder))
         if not reply.reasoning:
             return _allowed(reply.action, NO_REASONING, "The REASONING line is missing.")
         return _allowed(reply.action, 0.0, "")
+
+    def _with_better(self, attempt: Attempt, verdict: Verdict) -> Verdict:
+        """The verdict on a legal mistake, with the expert's move instead, if that is another one."""
+        found = self._expert(attempt.prompt) if self._expert else None
+        if found is None or found.action == verdict.action:
+            return verdict
+        reasoning = found.reasoning or self._rules.reason(attempt.prompt.observation, found.action)
+        return replace(verdict, better=found.action, reasoning=reasoning)
 
     def _without_action(self, attempt: Attempt) -> Verdict:
         """No ACTION line: the whole text is searched for a meaning; without a word in it, it is gibberish."""

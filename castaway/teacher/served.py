@@ -24,7 +24,7 @@ from castaway.teacher.cache import AnswerCache
 from castaway.teacher.chat_client import ChatClient, Endpoint, ServerFault
 from castaway.teacher.loop import LoopThread
 from castaway.teacher.question import question
-from castaway.teacher.rules import RulesTeacher
+from castaway.teacher.rules import Expert, RulesTeacher
 
 Question = list[Message]
 Found = str | Answer | ServerFault | None
@@ -58,15 +58,16 @@ class ServedTeacher:
         conduct: Conduct,
         cache: AnswerCache | None = None,
         observer: Observer = lambda name, inputs, outputs, began, ended: None,
+        expert: Expert | None = None,
     ) -> None:
         """Judge moves of the task that `rubric` describes; nothing is asked yet.
 
-        A sample of the calls is shown to `observer`.
+        A sample of the calls is shown to `observer`; `expert` corrects legal mistakes.
         """
         self._observer = observer
         self._observed: deque[tuple[dict[str, Any], dict[str, Any], float, float]] = deque()
         self._rubric, self._rules, self._conduct = rubric, rules, conduct
-        self._by_rules = RulesTeacher(rules)
+        self._by_rules = RulesTeacher(rules, expert)
         self._model, self._cache = endpoint.model, cache
         self._schema = answer_schema()
         self._loop = LoopThread("teacher")
@@ -206,7 +207,7 @@ class ServedTeacher:
         reasoning = by_rules.reasoning
         if answer.action != by_rules.action:
             reasoning = self._rules.reason(attempt.prompt.observation, answer.action)
-        return replace(given, valid=False, action=answer.action, reasoning=reasoning)
+        return replace(given, valid=False, action=answer.action, reasoning=reasoning, better="")
 
 
 async def _made(endpoint: Endpoint) -> ChatClient:

@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 from castaway.envs.marooned.actions import FORMS, parse_action
 from castaway.envs.marooned.conduct import read
 from castaway.envs.marooned.teaching import MaroonedRules
-from castaway.rl.corrections import correct, correction_tokens, read_corrections, write_corrections
+from castaway.rl.corrections import (
+    correct,
+    corrected,
+    correction_pair,
+    correction_tokens,
+    read_corrections,
+    write_corrections,
+)
 from castaway.rl.trajectory import Turn
 from castaway.tasks.environment import Prompt
 from castaway.tasks.reply import Reply, parse_reply
@@ -100,6 +107,24 @@ def test_the_teachers_reasoning_replaces_what_led_astray() -> None:
     assert (correction.target, correction.kept) == ("REASONING: camp EAST\nACTION: MOVE EAST", "")
 
 
+def test_a_mistake_is_replaced_as_a_whole() -> None:
+    mistake = replace(turn("REASONING: ready\nACTION: WAIT", "WAIT", valid=True), better="BUILD hull", reasoning="now")
+    correction = correct(mistake)
+    assert (correction.target, correction.kept) == ("REASONING: now\nACTION: BUILD hull", "")
+    assert corrected(mistake) and not corrected(replace(mistake, better=""))
+    with pytest.raises(ValueError, match="a turn that stands"):
+        correct(replace(mistake, better=""))
+
+
+def test_a_pair_is_what_the_policy_reads_and_writes() -> None:
+    _, tokenizer = student()
+    correction = correct(turn("REASONING: a\nACTION: GO", "RIGHT"))
+    pair = correction_pair(tokenizer, correction)
+    assert pair["prompt_ids"] == tokenizer.prompt(correction.messages)
+    assert pair["chosen_ids"] == tokenizer.reply("REASONING: a\nACTION: RIGHT")
+    assert pair["rejected_ids"] == tokenizer.reply("REASONING: a\nACTION: GO")
+
+
 def test_the_students_reasoning_is_kept() -> None:
     correction = correct(turn("REASONING:  wood is near \nACTION: GO", "MOVE EAST"))
     assert correction.target == "REASONING: wood is near\nACTION: MOVE EAST"
@@ -127,7 +152,7 @@ def test_only_what_the_student_got_wrong_is_learned(wrong: str, learned: str) ->
 
 
 def test_a_valid_turn_and_an_action_that_is_lost_are_refused() -> None:
-    with pytest.raises(ValueError, match="valid"):
+    with pytest.raises(ValueError, match="stands"):
         correct(turn("ACTION: WAIT", "WAIT", valid=True))
     with pytest.raises(ValueError, match="does not read back"):
         correct(turn("", "SAY one\nACTION: WAIT"))

@@ -15,6 +15,7 @@ from castaway.envs.marooned.scenario import load_scenario
 from castaway.envs.marooned.scripted import Saboteur, Worker
 from castaway.envs.marooned.teaching import MaroonedRules
 from castaway.tasks.environment import Prompt
+from castaway.tasks.reply import Reply
 from castaway.teacher.base import WORST_PENALTY, Attempt, Verdict
 from castaway.teacher.rules import RulesTeacher
 from tests.castaway.envs.marooned.tables import Table
@@ -116,6 +117,24 @@ def test_good_minor_and_foolish_moves_are_executed_as_they_are() -> None:
     assert (bare.valid, bare.penalty, bare.critique) == (True, -0.3, "The REASONING line is missing.")
     rash = judge(prompt_at("discussion"), "REASONING: so\nACTION: CALL_VOTE Eve")
     assert rash.valid and -3 <= rash.penalty <= -2 and rash.critique == "No evidence names Eve."
+
+
+def test_an_expert_corrects_a_mistake_and_nothing_else() -> None:
+    teacher = RulesTeacher(RULES, lambda prompt: Reply("rest", "WAIT"))
+    asked = prompt_at("discussion")
+    rash, good, broken = teacher.judge(
+        [Attempt.of(asked, f"REASONING: so\nACTION: {action}") for action in ("CALL_VOTE Eve", "SAY hello", "MOVING")]
+    )
+    assert (rash.valid, rash.action, rash.better, rash.reasoning) == (True, "CALL_VOTE Eve", "WAIT", "rest")
+    assert (good.better, good.reasoning) == ("", "") and not broken.better
+    same = RulesTeacher(RULES, lambda prompt: Reply("so", "CALL_VOTE Eve"))
+    assert not same.judge([Attempt.of(asked, "REASONING: so\nACTION: CALL_VOTE Eve")])[0].better
+
+
+def test_an_expert_without_words_is_given_a_reason() -> None:
+    teacher = RulesTeacher(RULES, lambda prompt: Reply("", "WAIT"))
+    (verdict,) = teacher.judge([Attempt.of(prompt_at("discussion"), "REASONING: so\nACTION: CALL_VOTE Eve")])
+    assert (verdict.better, verdict.reasoning) == ("WAIT", "rest")
 
 
 def test_who_waits_is_told_what_it_passes_by() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from castaway.envs.marooned.environment import MaroonedEnvironment
 from castaway.envs.marooned.teaching import MaroonedRules
+from castaway.tasks.reply import Reply
 from castaway.teacher.base import WORST_PENALTY, Attempt, TeacherOutage, Verdict
 from castaway.teacher.cache import AnswerCache
 from castaway.teacher.chat_client import Endpoint
@@ -153,6 +155,22 @@ def test_a_legal_action_that_the_model_dislikes_is_executed_unless_it_may_overri
     overridden = make("no", Conduct(override_legal=True)).judge(attempts(other))[0]
     assert not overridden.valid and overridden.source == "no"
     assert RULES.refusal(attempts(other)[0].prompt.observation, overridden.action) is None
+
+
+class NothingIsGood(MaroonedRules):
+    """Rules by which every legal action is a mistake."""
+
+    def blunder(self, observation: Any, action: str) -> str:
+        return "No."
+
+
+@pytest.mark.parametrize("override", [False, True])
+def test_a_mistake_that_stands_is_corrected_by_the_expert(url: str, override: bool) -> None:
+    conduct = Conduct(override_legal=override)
+    teacher = ServedTeacher("marooned", NothingIsGood(), Endpoint(url, "no"), conduct, expert=lambda _: Reply("b", "a"))
+    with closing(teacher):
+        (verdict,) = teacher.judge(attempts("REASONING: rest\nACTION: WAIT"))
+    assert (verdict.source, verdict.valid, verdict.better) == ("no", not override, "" if override else "a")
 
 
 def test_in_a_cascade_only_what_the_rules_doubt_is_asked(make: Make) -> None:
