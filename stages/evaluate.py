@@ -51,18 +51,19 @@ def run(context: Context) -> dict[str, Any]:
     """Play with all policies, save all outcomes and some episodes, and return the metrics by policy."""
     seed_everything(context.params.seed, context.params.threads)
     task = task_of(context.params, context.run)
-    tasks = held_out_tasks(context, task)
+    tasks, unseen = held_out_tasks(context, task), _unseen_tasks(context, task)
     metrics: dict[str, Any] = {}
     played: dict[str, list[Played]] = {}
     rounds = len(POLICIES) + len(SCRIPTED) + (len(CHOSEN_FROM) if context.params.evaluate.best_of > 1 else 0)
     with (
-        tqdm(total=rounds * len(tasks), desc="evaluate", unit="episode") as bar,
+        tqdm(total=rounds * len(tasks + unseen), desc="evaluate", unit="episode") as bar,
         # Closed here even if an episode fails: otherwise a server would go on running.
         closing(_players(context, task)) as players,
     ):
         for name, policy in players:
-            episodes = play(context, task, tasks, policy, bar)
-            metrics[name] = figures_of(task, episodes)
+            all_episodes = play(context, task, tasks + unseen, policy, bar)
+            episodes, further = all_episodes[: len(tasks)], all_episodes[len(tasks) :]
+            metrics[name] = figures_of(task, episodes) | _unseen_figures(further, task.evaluation_seats[:1])
             played[name] = [_played(episode) for episode in episodes]
             if name in POLICIES:
                 context.log(POLICIES.index(name), {figure: metrics[name][figure] for figure in DRAWN})
@@ -81,6 +82,14 @@ def held_out_tasks(context: Context, task: Task[Any]) -> list[tuple[int, str]]:
     counts = {seat: params.episodes if seat == seats[0] else params.further_episodes for seat in seats}
     ids = held_out_ids(task.training_ids(), held_out_block(params.block, context.params.seed), max(counts.values()))
     return [(task_id, seat) for seat in seats for task_id in ids[: counts[seat]]]
+
+
+def _unseen_tasks(context: Context, task: Task[Any]) -> list[tuple[int, str]]:
+    """Held-out ids of situations unlike those of training, in the main seat; none if the task has none."""
+    params, ids = context.params.evaluate, task.unseen_ids()
+    block = held_out_block(params.block, context.params.seed)
+    found = held_out_ids(ids, block, params.further_episodes) if ids else []
+    return [(task_id, task.evaluation_seats[0]) for task_id in found]
 
 
 SCRIPTED = ("demonstrators", "expert", "random")
@@ -255,6 +264,11 @@ def _figures(episodes: Sequence[Episode], seats: Sequence[str]) -> dict[str, Any
             **clustered_mean(returns).entries(f"{prefix}mean_return"),
         }
     return figures
+
+
+def _unseen_figures(episodes: Sequence[Episode], seats: Sequence[str]) -> dict[str, Any]:
+    """The metrics of one policy in situations unlike those of training, with a prefix."""
+    return {f"unseen_{name}": value for name, value in _figures(episodes, seats).items()} if episodes else {}
 
 
 def _prefix(seat: str, seats: Sequence[str]) -> str:

@@ -30,7 +30,8 @@ SMALL: dict[str, dict[str, Any]] = {
     "sft": {"batch_size": 8, "tokens_per_pass": 1024, "learning_rate": 1e-4, "lora": {"rank": 4, "alpha": 4}},
     "reward_model": {"batch_size": 4, "epochs": 1, "tokens_per_pass": 1024, "lora": {"rank": 4, "alpha": 4}},
     "ppo": {"steps": 2, "episodes_per_step": 4, "minibatch_turns": 4, "max_new_tokens": 200, "tokens_per_pass": 2048,
-      "sft_minimum": 1, "lora": {"rank": 4, "alpha": 4}, "checkpoint_interval": 100, "learning_rate": 1e-4,
+      "sft_minimum": 1, "correct": "mistakes", "lora": {"rank": 4, "alpha": 4}, "checkpoint_interval": 100,
+      "learning_rate": 1e-4,
       "validation": {"interval": 2, "episodes": 2, "temperature": 0.7}},
     "correction_sft": {"batch_size": 4, "limit": 8, "tokens_per_pass": 1024},
     "evaluate": {"episodes": 3, "further_episodes": 2, "replays": 1, "best_of": 2},
@@ -63,11 +64,13 @@ def write_params(root: Path, model: str, dtype: str) -> None:
     content["bases"] = {"given": {"path": model, "dtype": dtype, "gradient_checkpointing": checkpointing}}
     merge = {"dtype": "float32", "tolerance": 1e-6} if dtype == "float32" else {"dtype": "bfloat16", "tolerance": 1e-2}
     content["merge"].update(merge)
+    content["correction_sft"]["method"] = "sft" if dtype == "float32" else "dpo"
     tasks = {name: content["tasks"][name] for name in ("strictbot", "openspiel")}
     content["tasks"] = {
         name: {"task": name, "base": "given", "game": {**run["game"], "rendering": "full"}}
         for name, run in tasks.items()
     }
+    content["tasks"]["openspiel"]["game"]["unseen"] = ["nim 1 2 3", "hex 5x5"]
     with (root / "params.yaml").open("w", encoding="utf-8") as file:
         yaml.dump(content, file)
 
@@ -116,6 +119,7 @@ def check_build(root: Path, run: str) -> None:
     assert metrics["sft"]["examples"] == SMALL["dataset"]["demonstrations"]
     assert metrics["ppo"]["steps"] == 2 and metrics["correction_sft"]["steps"] > 0
     assert {"base", "sft", "ppo", "final", "final_best_of_2", "demonstrators"} <= set(metrics["evaluate"])
+    assert ("unseen_success_rate" in metrics["evaluate"]["final"]) == (run == "openspiel")
     tokenizer: Any = AutoTokenizer.from_pretrained(folder / "merge")
     model = AutoModelForCausalLM.from_pretrained(folder / "merge")
     settings = read_params(root / "params.yaml")

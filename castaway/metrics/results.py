@@ -143,7 +143,10 @@ def games_table(evaluate: Figures, seat: str = "", policy: str = "final") -> str
     others = [name for name in others if "success_rate" in evaluate[name]]
     others.sort(key=lambda name: float(evaluate[name]["success_rate"]))
     players = [*others[:1], policy, *others[1:]]
-    seats = ["", *(f"{other}_" for other in further_seats(evaluate[policy]))]
+    # Figures of unseen situations are of no game here.
+    everywhere = set.intersection(*({*found[policy]} for found in games.values()))
+    further = [f"{other}_" for other in further_seats(evaluate[policy]) if f"{other}_success_rate" in everywhere]
+    seats = ["", *further]
     header = ["game", *(f"{player}, {prefix.rstrip('_') or seat}" for prefix in seats for player in players)]
     rows = []
     for game, found in [*games.items(), ("all", evaluate)]:

@@ -112,6 +112,13 @@ class Task(ABC, Generic[Game]):
         """
         return range(HELD_OUT_START)
 
+    def unseen_ids(self) -> Sequence[int]:
+        """Ids of situations unlike all of training, such as boards of other sizes; the evaluation plays them too.
+
+        Example: `return range(500)`. By default none.
+        """
+        return ()
+
     def curriculum(self, episodes: int) -> tuple[CurriculumStage, ...]:
         """The stages of training, easiest first; by default one stage with the main seat and all training ids.
 

@@ -43,6 +43,8 @@ class OpenSpielParams(Section):
     easy: OpenSpielStageParams
     medium: OpenSpielStageParams
     hard: OpenSpielStageParams
+    unseen: tuple[str, ...] = ()
+    """Games or variants, named as in `games`, that no stage plays: for evaluation alone, against random opponents."""
 
     @property
     def stages(self) -> dict[str, OpenSpielStageParams]:

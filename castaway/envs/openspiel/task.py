@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
+from castaway.envs.openspiel.catalogue import GAMES
 from castaway.envs.openspiel.comparison import CEILING, FLOOR, comparison
 from castaway.envs.openspiel.environment import OpenSpielEnvironment
 from castaway.envs.openspiel.ids import episode_of
@@ -16,6 +17,7 @@ from castaway.envs.openspiel.practice import practice
 from castaway.envs.openspiel.reasons import AIMLESS
 from castaway.envs.openspiel.slips import slip
 from castaway.envs.openspiel.tables import tables_named
+from castaway.errors import CastawayError
 from castaway.tasks.environment import CurriculumStage, Played, Prompt
 from castaway.tasks.reply import Reply
 from castaway.tasks.task import PairRow, Player, Task
@@ -48,7 +50,22 @@ class OpenSpiel(Task[OpenSpielParams]):
         Raises:
             CastawayError: a stage names a game or variant that does not exist.
         """
-        return tables_named(name for stage in self.game.stages.values() for name in stage.games)
+        return tables_named(self._trained())
+
+    def _trained(self) -> list[str]:
+        return [name for stage in self.game.stages.values() for name in stage.games]
+
+    def unseen_ids(self) -> Sequence[int]:
+        """The ids of the variants that `game.unseen` names: boards of other sizes, for example.
+
+        Raises:
+            CastawayError: there is no such game or variant, or a stage plays it.
+        """
+        found, trained = tables_named(self.game.unseen), tables_named(self._trained())
+        both = [GAMES[game] for game, variant in found.tables if (game, variant) in trained.tables]
+        if both:
+            raise CastawayError(f"game.unseen names a variant of {both[0].name} that a stage of the curriculum plays")
+        return found
 
     def curriculum(self, episodes: int) -> tuple[CurriculumStage, ...]:
         """The curriculum stages of the `game` section.
