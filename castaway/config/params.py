@@ -15,6 +15,7 @@ from pydantic import Field, SerializeAsAny, ValidationError, model_validator
 
 from castaway.config.bases import Base, BaseTextParams, kind_of_base
 from castaway.config.mistakes import Location, explain, shown, unknown
+from castaway.config.ppo import PpoParams
 from castaway.config.section import (
     NaturalNumber,
     PositiveInteger,
@@ -28,7 +29,6 @@ from castaway.config.sections import (
     EvaluateParams,
     GateParams,
     MergeParams,
-    PpoParams,
     RewardModelParams,
     SftParams,
     TeacherParams,

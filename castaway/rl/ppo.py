@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from castaway.config.sections import PpoParams
+from castaway.config.ppo import PpoParams
 from castaway.models.memory import return_large_blocks
 from castaway.models.rows import SMALL
 from castaway.models.scorer import Scorer

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from castaway.config.sections import PpoParams
+from castaway.config.ppo import PpoParams
 from castaway.rl.advantages import Discounts, Member, gae, group_advantages, returns
 from castaway.rl.kl import KlEstimator, kl_estimate
 from castaway.rl.losses import normalise, truncated_importance

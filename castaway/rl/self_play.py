@@ -13,7 +13,7 @@ from random import Random
 
 import torch
 
-from castaway.config.sections import SelfPlayParams
+from castaway.config.ppo import SelfPlayParams
 from castaway.models.tokens import ChatTokenizer
 from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.ahead import twin_of

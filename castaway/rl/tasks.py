@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from castaway.config.sections import ReplayParams
+from castaway.config.ppo import ReplayParams
 from castaway.rl.curriculum import Curriculum
 from castaway.rl.failures import FailureBuffer, Task
 from castaway.tasks.environment import CurriculumStage, is_held_out

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import torch
 
-from castaway.config.sections import PpoParams
+from castaway.config.ppo import PpoParams
 from castaway.models.folded import folded
 from castaway.models.rows import in_passes
 from castaway.rl.actor_critic import ActorCritic, Scores, TurnBatch

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from castaway.config.sections import LoraParams, ReplayParams
+from castaway.config.ppo import ReplayParams
+from castaway.config.sections import LoraParams
 from castaway.models.policy import new_adapter
 from castaway.models.tiny import new_model, train_tokenizer
 from castaway.models.tokens import ChatTokenizer

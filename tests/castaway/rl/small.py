@@ -9,7 +9,8 @@ from typing import Any
 import torch
 
 from castaway.config.params import Params
-from castaway.config.sections import BaseParams, LoraParams, PpoParams, ReplayParams
+from castaway.config.ppo import PpoParams, ReplayParams
+from castaway.config.sections import BaseParams, LoraParams
 from castaway.models.policy import new_adapter
 from castaway.models.tiny import new_model, train_tokenizer
 from castaway.models.tokens import ChatTokenizer

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from castaway.config.sections import PpoParams, ValidationParams
+from castaway.config.ppo import PpoParams, ValidationParams
 from castaway.models.tokens import ChatTokenizer
 from castaway.rl.actor_critic import ActorCritic, TurnBatch
 from castaway.rl.checkpoint import load_newest, save_checkpoint

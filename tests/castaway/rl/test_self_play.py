@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from castaway.config.sections import PpoParams, SelfPlayParams
+from castaway.config.ppo import PpoParams, SelfPlayParams
 from castaway.envs.openspiel.environment import OpenSpielEnvironment
 from castaway.envs.openspiel.tables import tables_named
 from castaway.rl.actor_critic import ActorCritic

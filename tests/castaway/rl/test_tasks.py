@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from castaway.config.sections import ReplayParams
+from castaway.config.ppo import ReplayParams
 from castaway.rl.failures import Task
 from castaway.rl.tasks import TaskSource
 from castaway.tasks.environment import HELD_OUT_START, CurriculumStage, is_held_out
