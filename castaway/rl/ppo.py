@@ -28,6 +28,7 @@ from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.ahead import meanwhile
 from castaway.rl.continuing import Batch, ContinuingRollout
 from castaway.rl.corrections import Correction, correct, corrected, correction_tokens
+from castaway.rl.draws import EvenDraws
 from castaway.rl.kl import KlCoefficient
 from castaway.rl.outages import played_by_all
 from castaway.rl.policies import ModelPolicy, Sampler
@@ -109,7 +110,8 @@ class PpoTrainer:
         if actor.hidden_size >= SMALL:
             return_large_blocks()
         tables = len(self.ranks.share(range(params.episodes_per_step)))
-        self._continuing = ContinuingRollout(make, self._draw_mine, self._sampler, teacher, tables, self._rival)
+        self._draws = EvenDraws(source, self.ranks)
+        self._continuing = ContinuingRollout(make, self._draws.draw, self._sampler, teacher, tables, self._rival)
 
     def _sampling_rules(self, temperature: float) -> SamplingRules:
         most, limit = self.params.max_new_tokens, self.params.sampling_tokens_per_pass
@@ -136,7 +138,7 @@ class PpoTrainer:
         self._sampler.refresh()
         if self._rival:
             self._rival.draw(self.step_number)
-        batch = self._ready or played_by_all(self._rollout, self.ranks)
+        batch = self._ready or self._played(self._rollout)
         # Before the next rollout is drawn, which may be played meanwhile.
         self._report(batch.finished)
         if not self.params.ahead or self.step_number + 1 >= self.params.steps:
@@ -144,7 +146,7 @@ class PpoTrainer:
             return {**self._learn(batch), **self._validate()}
         with meanwhile(self._rollout) as next_batch:
             summary = self._learn(batch)
-            self._ready = played_by_all(next_batch, self.ranks)
+            self._ready = self._played(next_batch)
         return {**summary, **self._validate()}
 
     def _validate(self) -> dict[str, float]:
@@ -229,9 +231,11 @@ class PpoTrainer:
 
     # 1. Rollout ----------------------------------------------------------------------------------------------------
 
-    def _draw_mine(self) -> tuple[int, str]:
-        """This process's one of the next few draws: so no two processes play the same episode."""
-        return self.ranks.share([self.source.draw() for _ in range(self.ranks.count)])[0]
+    def _played(self, play: Callable[[], Batch]) -> Batch:
+        """The rollout that `play` makes or waits for, once every process has its own and has drawn as many episodes."""
+        batch = played_by_all(play, self.ranks)
+        self._draws.even()
+        return batch
 
     def _report(self, episodes: Sequence[Episode]) -> None:
         """Tell the source how everybody's episodes went; what the teacher helped with is no success of the student."""

@@ -97,6 +97,17 @@ class TaskSource:
         self._playing.setdefault(task, []).extend([number] * times)
         return task
 
+    def withdraw(self, task: Task) -> None:
+        """Take a draw back: nobody plays the episode."""
+        self._end(task, -1)
+
+    def _end(self, task: Task, which: int) -> None:
+        """Forget one of the draws of an episode, the first (0) or the last (-1)."""
+        drawn = self._playing.get(task, [None])
+        drawn.pop(which)
+        if not drawn:
+            self._playing.pop(task, None)
+
     def report(self, task: Task, success: bool, score: float) -> Report:
         """The report on an episode that this process drew and that has ended; it is to be given to `learn`.
 
@@ -110,10 +121,7 @@ class TaskSource:
     def learn(self, reports: Iterable[Report]) -> None:
         """Take the reports of all processes, in the same order on each of them."""
         for report in reports:
-            drawn = self._playing.get(report.task, [None])
-            drawn.pop(0)
-            if not drawn:
-                self._playing.pop(report.task, None)
+            self._end(report.task, 0)
             self.failures.report(report.task, report.success, report.score)
             if report.stage is not None:
                 if self._in_order:

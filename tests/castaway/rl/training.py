@@ -84,6 +84,8 @@ def train(place: Path, changes: dict[str, Any], *, checkpointing: bool, sharded:
     if pace:
         trainer.ranks.keep(pace)
     history = [trainer.step() for _ in range(steps)]
+    sources = trainer.ranks.gather(trainer.source.state())
+    assert all(state == sources[0] for state in sources), "the processes draw from unlike sources"
     if trainer.ranks.rank == 0:
         weights = {name: weight.detach() for name, weight in actor.named_parameters() if weight.requires_grad}
         layers = actor.causal.get_decoder().layers
@@ -99,6 +101,7 @@ def main(place: Path, sharded: bool) -> None:
         train(place.with_suffix(".plain"), {}, checkpointing=False, sharded=sharded)
         train(place.with_suffix(".rich"), rich, checkpointing=False, sharded=sharded)
         train(place.with_suffix(".again"), {}, checkpointing=True, sharded=sharded)
+        train(place.with_suffix(".turns"), {"turns_per_step": 9}, checkpointing=False, sharded=sharded)
 
 
 if __name__ == "__main__":
