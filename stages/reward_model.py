@@ -25,6 +25,7 @@ from castaway.metrics.intervals import proportion
 from castaway.metrics.ranking import accuracy_by_group, calibration, rank_correlation
 from castaway.models.policy import load_model, lora_config, save_adapter
 from castaway.models.reward import RewardScorer, Scale, sequence_classifier
+from castaway.models.rows import SMALL, STEP
 from castaway.models.tokens import ChatTokenizer
 from castaway.models.trainers import FoldedRewardTrainer, keep_precision
 from castaway.models.training import CurveCallback, rows_per_pass, seed_everything, trainer_settings
@@ -99,7 +100,12 @@ def _trainer(context: Context, causal: Any, tokenizer: ChatTokenizer, pairs: Seq
     lora.modules_to_save = ["score"]
     trainer = FoldedRewardTrainer(
         model=sequence_classifier(causal),
-        args=RewardConfig(**settings, max_length=None, center_rewards_coefficient=0.01),
+        args=RewardConfig(
+            **settings,
+            max_length=None,
+            center_rewards_coefficient=0.01,
+            pad_to_multiple_of=STEP if causal.config.hidden_size >= SMALL else "auto",
+        ),
         train_dataset=Dataset.from_list(rows),
         processing_class=tokenizer.tokenizer,
         peft_config=lora,

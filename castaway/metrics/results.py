@@ -162,7 +162,7 @@ def _policy_cells(figures: Figures, others: Sequence[str]) -> list[str]:
         percent(figure(figures, "invalid_rate")),
         share(figures, "success_rate"),
         *(share(figures, f"{other}_success_rate") for other in others),
-        f"{figure(figures, 'mean_return'):.1f}",
+        f"{round(figure(figures, 'mean_return'), 1) + 0.0:.1f}",  # no minus before a zero
         " + ".join(episodes),
     ]
 

@@ -26,6 +26,9 @@ WORTHWHILE = 0.8
 attention is slower with one."""
 NARROWER = (1.02, 1.08, 1.15, 1.25)
 """Widths of trees that are tried, as multiples of the mean that the largest width gives."""
+STEP = 32
+"""What a large model reads is padded to a multiple of so many tokens. For products in bfloat16, oneDNN compiles code
+for each shape that it meets, which takes as long as the product itself: so passes shall have few shapes."""
 SMALL = 256
 """Below this hidden size rows are always padded: finding what they share would take longer than it saves."""
 
@@ -66,7 +69,7 @@ class Rows:
         """
         trees = trees_of(rows, hidden_size)
         if not trees:
-            tokens, sees, positions = _padded(rows), None, None
+            tokens, sees, positions = _padded(rows, STEP if hidden_size >= SMALL else 1), None, None
             lines, columns = list(range(len(rows))), [list(row) for row in places]
         else:
             tokens, sees, positions = as_tensors(trees)
@@ -100,9 +103,9 @@ def attention_mask(sees: torch.Tensor, model: Any) -> torch.Tensor:
     )
 
 
-def _padded(rows: Sequence[list[int]]) -> torch.Tensor:
+def _padded(rows: Sequence[list[int]], step: int) -> torch.Tensor:
     # Padded on the right, a causal model needs no mask; without one it takes its fastest attention kernel.
-    tokens = torch.zeros((len(rows), max(map(len, rows))), dtype=torch.long)
+    tokens = torch.zeros((len(rows), _up(max(map(len, rows)), step)), dtype=torch.long)
     for number, row in enumerate(rows):
         tokens[number, : len(row)] = torch.tensor(row)
     return tokens
@@ -176,7 +179,7 @@ def tree_width(shared: int, hidden_size: int) -> int:
 
 def as_tensors(trees: Sequence[Tree]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Tokens (trees, width), what sees what (trees, 1, width, width), and positions (trees, width)."""
-    width = max(len(tree.tokens) for tree in trees)
+    width = _up(max(len(tree.tokens) for tree in trees), STEP)
     tokens = torch.zeros((len(trees), width), dtype=torch.long)
     positions = torch.zeros((len(trees), width), dtype=torch.long)
     # Padding sees itself, since a softmax over nothing is not a number.
@@ -188,6 +191,11 @@ def as_tensors(trees: Sequence[Tree]) -> tuple[torch.Tensor, torch.Tensor, torch
             positions[line, columns] = torch.arange(len(path))
             sees[line, columns[:, None], columns] = torch.ones(len(path), len(path), dtype=torch.bool).tril()
     return tokens, sees[:, None], positions
+
+
+def _up(tokens: int, step: int) -> int:
+    """The next multiple of a step."""
+    return -(-tokens // step) * step
 
 
 def merged(rows: Sequence[list[int]], width: int, branches: Sequence[int] | None = None) -> list[Tree]:

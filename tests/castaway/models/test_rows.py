@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from transformers import AutoConfig, AutoModel
 
 from castaway.models.hidden_states import hidden_states_at
-from castaway.models.rows import Rows, in_passes, merged, tree_width, trees_of
+from castaway.models.rows import STEP, Rows, in_passes, merged, tree_width, trees_of
 
 ROW = st.lists(st.integers(3, 5), min_size=1, max_size=12)
 FAMILIES = ("llama", "qwen2", "qwen3", "gemma", "phi3", "granite")
@@ -118,6 +118,18 @@ def test_rows_that_share_little_and_small_models_are_padded() -> None:
     same = list(range(3, 33))
     assert trees_of([[*same, 1], [*same, 2]], 256) and not trees_of([[*same, 1], [*same, 2]], 255)
     assert not trees_of([[3, 4, 5], [4, 5, 6]], 256)
-    found = Rows.of([[3, 4, 5], [4, 5]], [[2], [0, 1]], 256)
+    found = Rows.of([[3, 4, 5], [4, 5]], [[2], [0, 1]], 255)
     assert found.sees is None and found.tokens.tolist() == [[3, 4, 5], [4, 5, 0]]
     assert found.columns.tolist() == [[2, 0], [0, 1]] and found.lines.tolist() == [[0, 0], [1, 1]]
+
+
+@given(st.lists(st.lists(st.integers(3, 9), min_size=1, max_size=90), min_size=1, max_size=6))
+def test_what_a_large_model_reads_has_few_widths(rows: list[list[int]]) -> None:
+    found = Rows.of(rows, [[len(row) - 1] for row in rows], 256)
+    assert found.tokens.shape[1] % STEP == 0
+    widest = max(map(len, rows))
+    assert found.sees is not None or found.tokens.shape[1] < widest + STEP
+    last = [
+        found.tokens[line, column].item() for line, column in zip(found.lines[:, 0], found.columns[:, 0], strict=True)
+    ]
+    assert last == [row[-1] for row in rows]
