@@ -43,7 +43,7 @@ class OpenSpielParams(Section):
     easy: OpenSpielStageParams
     medium: OpenSpielStageParams
     hard: OpenSpielStageParams
-    unseen: tuple[str, ...] = ()
+    unseen: list[str] = Field(default=[])
     """Games or variants, named as in `games`, that no stage plays: for evaluation alone, against random opponents."""
 
     @property

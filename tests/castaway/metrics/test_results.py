@@ -188,7 +188,7 @@ def test_markers_that_are_not_there(text: str) -> None:
 def test_the_documents_have_the_markers() -> None:
     replace_between(README.read_text("utf-8"), "headline", "x")
     replace_between(RESULTS.read_text("utf-8"), "results", "x")
-    replace_between(RESULTS.read_text("utf-8"), "smollm2", "x")
+    replace_between(RESULTS.read_text("utf-8"), "smollm2-bfloat16", "x")
     replace_between(RULES.read_text("utf-8"), "rules", "x")
 
 
