@@ -28,7 +28,7 @@ from castaway.models.reward import RewardScorer, Scale, sequence_classifier
 from castaway.models.rows import SMALL, STEP
 from castaway.models.tokens import ChatTokenizer
 from castaway.models.trainers import FoldedRewardTrainer, keep_precision
-from castaway.models.training import CurveCallback, rows_per_pass, seed_everything, trainer_settings
+from castaway.models.training import CurveCallback, section_settings, seed_everything
 from castaway.tasks.registry import task_of
 from castaway.tasks.task import Task
 from stages.context import Context
@@ -85,15 +85,13 @@ def _trainer(context: Context, causal: Any, tokenizer: ChatTokenizer, pairs: Seq
     params = context.params.reward_model
     rows = [_row(tokenizer, pair) for pair in pairs]
     most = max(len(row[name]) for row in rows for name in row)
-    settings = trainer_settings(
+    # A row of the trainer is a pair of answers.
+    settings = section_settings(
+        params,
+        2 * most,
         context.scratch,
         seed=context.params.seed,
         device=context.device,
-        epochs=params.epochs,
-        batch_size=params.batch_size,
-        learning_rate=params.learning_rate,
-        # A row of the trainer is a pair of answers.
-        rows_per_pass=rows_per_pass(params.batch_size, 2 * most, params.tokens_per_pass),
         gradient_checkpointing=context.gradient_checkpointing,
     )
     lora = lora_config(params.lora, task_type="SEQ_CLS")

@@ -12,7 +12,7 @@ from trl import DPOConfig, DPOTrainer
 from castaway.config.sections import CorrectionSftParams
 from castaway.models.tokens import ChatTokenizer
 from castaway.models.trainers import keep_precision, trained_weights
-from castaway.models.training import CurveCallback, Log, rows_per_pass, trainer_settings
+from castaway.models.training import CurveCallback, Log, section_settings
 
 PreferenceRow = dict[str, list[int]]
 """`prompt_ids`, and the better and the worse reply, `chosen_ids` and `rejected_ids`, each with its stop token."""
@@ -55,16 +55,9 @@ def preference_trainer(
         log: adds points to the stage's curves.
     """
     most = max(len(row["prompt_ids"]) + max(len(row["chosen_ids"]), len(row["rejected_ids"])) for row in rows)
-    settings = trainer_settings(
-        scratch,
-        seed=seed,
-        device=device,
-        epochs=params.epochs,
-        batch_size=params.batch_size,
-        learning_rate=params.learning_rate,
-        # A row of the trainer is a pair of replies.
-        rows_per_pass=rows_per_pass(params.batch_size, 2 * most, params.tokens_per_pass),
-        gradient_checkpointing=gradient_checkpointing,
+    # A row of the trainer is a pair of replies.
+    settings = section_settings(
+        params, 2 * most, scratch, seed=seed, device=device, gradient_checkpointing=gradient_checkpointing
     )
     before = trained_weights(model)
     trainer = TokenPreferenceTrainer(

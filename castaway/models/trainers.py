@@ -30,8 +30,7 @@ from castaway.models.training import (
     Log,
     ReplyCollator,
     longest,
-    rows_per_pass,
-    trainer_settings,
+    section_settings,
 )
 
 
@@ -98,15 +97,8 @@ def reply_trainer(
         log: adds points to the stage's curves.
         adapter: the configuration of a new adapter.
     """
-    settings = trainer_settings(
-        scratch,
-        seed=seed,
-        device=device,
-        epochs=params.epochs,
-        batch_size=params.batch_size,
-        learning_rate=params.learning_rate,
-        rows_per_pass=rows_per_pass(params.batch_size, longest(rows), params.tokens_per_pass),
-        gradient_checkpointing=gradient_checkpointing,
+    settings = section_settings(
+        params, longest(rows), scratch, seed=seed, device=device, gradient_checkpointing=gradient_checkpointing
     )
     before = trained_weights(model)
     trainer = FoldedSFTTrainer(

@@ -12,6 +12,7 @@ import numpy
 import torch
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
+from castaway.config.sections import CorrectionSftParams, RewardModelParams, SftParams
 from castaway.models.rows import as_tensors, attention_mask, trees_of
 
 
@@ -74,6 +75,37 @@ def trainer_settings(
         "dataloader_num_workers": 0,
         "dataloader_pin_memory": on_gpu,
     }
+
+
+def section_settings(
+    params: SftParams | RewardModelParams | CorrectionSftParams,
+    longest: int,
+    scratch: Path,
+    *,
+    seed: int,
+    device: str,
+    gradient_checkpointing: bool,
+) -> dict[str, Any]:
+    """`trainer_settings` of a section of `params.yaml`.
+
+    Args:
+        params: epochs, batch size, learning rate and the size of a pass.
+        longest: tokens of the longest row.
+        scratch: folder for the trainer's temporary files.
+        seed: of the order of the data and of everything random in training.
+        device: `cpu`, or another kind for a GPU.
+        gradient_checkpointing: whether the backward pass computes hidden states again instead of keeping them.
+    """
+    return trainer_settings(
+        scratch,
+        seed=seed,
+        device=device,
+        epochs=params.epochs,
+        batch_size=params.batch_size,
+        learning_rate=params.learning_rate,
+        rows_per_pass=rows_per_pass(params.batch_size, longest, params.tokens_per_pass),
+        gradient_checkpointing=gradient_checkpointing,
+    )
 
 
 def rows_per_pass(batch_size: int, longest: int, tokens_per_pass: int) -> int:
