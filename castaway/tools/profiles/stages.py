@@ -200,11 +200,15 @@ class _Run:
         seconds += self._speed.reading(reads * self._reading(turns), trunk.sizes.layers)
         passes = params.epochs * turns / minibatch
         seconds += self._speed.training(self._learning(params.epochs * turns, 1.0), passes, trunk.sizes.layers)
+        validation = params.validation
+        validated = -(-params.steps // validation.interval) * self._playing(
+            validation.episodes * load.turns, validation.episodes
+        )
         return self._need(
             "ppo",
             LIBRARIES + ROLLOUT,
             peak,
-            START + params.steps * seconds,
+            START + params.steps * seconds + validated,
             self._advice("ppo.tokens_per_pass", tokens, head),
         )
 
