@@ -1,4 +1,4 @@
-"""Freed memory goes back to the kernel at once where a training would grow without need.
+"""Freed memory goes back to the kernel at once where PPO or an evaluation would grow without need.
 
 A stage tells malloc to keep what is freed, since requesting it again is slow (`flows/environment.py`). Batches of many
 shapes then leave gaps that nothing fits into, and a large model's PPO grows from step to step (docs/experiments.md).

@@ -186,14 +186,10 @@ class _Run:
         tokens = laid_out(minibatch, load.shared, self._longest, trunk.sizes.hidden)
         head = trunk.chunk(round(minibatch * load.reply)) + TRAINED * trunk.sizes.hidden**2
         beside = FULL * trunk.sizes.adapter(self._params.reward_model.lora.rank)
-        peak = (
-            max(
-                learning(trunk, tokens, params.lora.rank, head),
-                self._drawing(params.episodes_per_step),
-                self._scoring(turns),
-            )
-            + beside
-        )
+        learned, drawn = learning(trunk, tokens, params.lora.rank, head), self._drawing(params.episodes_per_step)
+        # In the heap of a process, what sampling has freed does not suit the update; a GPU's allocator splits it.
+        peak = max(learned, drawn, self._scoring(turns)) if self._on_gpu else learned + drawn - trunk.weights
+        peak += beside
         # The reference and the reward model read each turn; in bfloat16 the policy itself does so too.
         reads = 2 + (trunk.bytes < FULL or params.importance_cap is not None)
         seconds = self._playing(turns, params.episodes_per_step)

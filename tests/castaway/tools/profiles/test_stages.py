@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,13 @@ from castaway.tools.profiles.workload import Workload, workload_of
 
 ROOT = Path(__file__).parents[4]
 STAGES = ("dataset", "sft", "reward_model", "ppo", "correction_sft", "evaluate", "merge")
+RECORDS = ROOT / "benchmarks" / "profiles" / "smollm2-bfloat16" / "data"
+"""Of the stages that were run with that profile."""
+MEASURED = {
+    "openspiel": Workload(shared=96, prompt=167.2, longest=235, reply=19.5, turns=1.8, agents=1.0, seconds=1e-4),
+    "marooned": Workload(shared=604, prompt=805.4, longest=856, reply=19.0, turns=72.0, agents=4.0, seconds=2e-4),
+}
+"""Runs of that profile, as SmolLM2's tokenizer counts them."""
 LOAD = Workload(shared=70, prompt=130.0, longest=180, reply=25.0, turns=4.0, agents=1.0, seconds=1e-3)
 
 
@@ -52,6 +60,16 @@ def test_the_profiles_fit_their_gpu(name: str, most: float) -> None:
         # The longest prompts of all tasks.
         load = Workload(shared=900, prompt=1100.0, longest=1200, reply=40.0, turns=84.0, agents=5.0, seconds=1e-3)
         assert max(need.device for need in needs(params, ROOT, dict.fromkeys(params.tasks, load))) < most, run
+
+
+@pytest.mark.parametrize("run", MEASURED)
+@pytest.mark.parametrize("stage", ["sft", "reward_model", "ppo", "correction_sft", "evaluate"])
+def test_whole_stages_took_about_as_much_memory_as_estimated(run: str, stage: str) -> None:
+    record = json.loads((RECORDS / run / "runs" / f"{stage}.json").read_text("utf-8"))
+    measured = record["peak_memory_gib"] * 2**30
+    params = read_params(ROOT / "profiles" / "smollm2-bfloat16.yaml")
+    found = {need.address: need.host for need in needs(params, ROOT, {**dict.fromkeys(params.tasks, LOAD), **MEASURED})}
+    assert found[f"{stage}@{run}"] == pytest.approx(measured, rel=0.25)
 
 
 def test_smaller_passes_need_less(smollm2: Params, tmp_path: Path) -> None:
