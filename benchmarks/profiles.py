@@ -17,8 +17,8 @@ from castaway.cli.main import results
 from castaway.errors import CastawayError
 
 ROOT = Path(__file__).parents[1]
-KEPT = ("params.yaml", "data/*/metrics/*.json", "data/*/runs/*.json")
-"""What is copied, as patterns below the folder of the build."""
+KEPT = ("metrics/*.json", "runs/*.json")
+"""What is copied, as patterns below the folder of a run or a base model."""
 
 
 def main() -> None:
@@ -30,16 +30,23 @@ def main() -> None:
 
 
 def keep(built: Path, kept: Path) -> Path:
-    """Copy the files of `KEPT` from `built` to `kept`, which is emptied before; returns `kept`.
+    """Copy the files of `KEPT`, of what was built to its end, from `built` to `kept`; returns `kept`.
+
+    What is kept of a run or base model of the same name is replaced, and all else stays: the runs of a profile may be
+    built one by one.
 
     Raises:
         CastawayError: nothing has been evaluated there.
     """
     if not any(built.glob("data/*/metrics/evaluate.json")):
         raise CastawayError(f"{built} has no evaluation; build it with `python -m flows profile {built.name}`")
-    shutil.rmtree(kept, ignore_errors=True)
-    for pattern in KEPT:
-        for path in sorted(built.glob(pattern)):
+    kept.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(built / "params.yaml", kept / "params.yaml")
+    for folder in sorted(built.glob("data/*")):
+        if not any((folder / "metrics" / f"{last}.json").exists() for last in ("base", "evaluate")):
+            continue
+        shutil.rmtree(kept / "data" / folder.name, ignore_errors=True)
+        for path in sorted(path for pattern in KEPT for path in folder.glob(pattern)):
             place = kept / path.relative_to(built)
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, place)

@@ -15,12 +15,14 @@ def write(path: Path, text: str) -> None:
 
 def test_figures_are_kept_and_weights_are_not(tmp_path: Path) -> None:
     built, kept = tmp_path / "scratch" / "small", tmp_path / "kept" / "small"
-    write(kept / "data" / "gone" / "metrics" / "evaluate.json", "{}")
-    for name in ("params.yaml", "data/one/metrics/evaluate.json", "data/one/runs/sft.json", "data/one/merge/weights"):
+    write(kept / "data" / "one" / "metrics" / "gone.json", "{}")
+    write(kept / "data" / "two" / "metrics" / "evaluate.json", "of another build")
+    names = ["params.yaml", "data/one/metrics/evaluate.json", "data/one/runs/sft.json", "data/base/metrics/base.json"]
+    for name in (*names, "data/one/merge/weights", "data/begun/metrics/sft.json"):
         write(built / name, name)
     keep(built, kept)
     found = {str(path.relative_to(kept)): path.read_text("utf-8") for path in kept.rglob("*") if path.is_file()}
-    assert found == {name: name for name in ("params.yaml", "data/one/metrics/evaluate.json", "data/one/runs/sft.json")}
+    assert found == {**{name: name for name in names}, "data/two/metrics/evaluate.json": "of another build"}
 
 
 def test_without_an_evaluation_nothing_is_deleted(tmp_path: Path) -> None:
