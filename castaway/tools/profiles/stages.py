@@ -151,11 +151,13 @@ class _Run:
         tokens = laid_out(count, load.shared, self._longest, trunk.sizes.hidden)
         head = trunk.trl_head(tokens, round(count * load.reply))
         work = self._learning(rows, 1.0)
+        # The policy of PPO stands on the base model with SFT's adapter merged; see `_merged`.
+        merged = self._merged if stage == "correction_sft" else 0
         seconds = START + self._speed.training(work, rows / count, trunk.sizes.layers)
         return self._need(
             stage,
             TRAINERS,
-            learning(trunk, tokens, rank, head),
+            learning(trunk, tokens, rank, head) + merged,
             seconds,
             self._advice(f"{stage}.tokens_per_pass", tokens, head),
         )
@@ -189,7 +191,7 @@ class _Run:
         learned, drawn = learning(trunk, tokens, params.lora.rank, head), self._drawing(params.episodes_per_step)
         # In the heap of a process, what sampling has freed does not suit the update; a GPU's allocator splits it.
         peak = max(learned, drawn, self._scoring(turns)) if self._on_gpu else learned + drawn - trunk.weights
-        peak += beside
+        peak += beside + self._merged
         # The reference and the reward model read each turn; in bfloat16 the policy itself does so too.
         reads = 2 + (trunk.bytes < FULL or params.importance_cap is not None)
         seconds = self._playing(turns, params.episodes_per_step)
@@ -216,6 +218,7 @@ class _Run:
         if params.best_of > 1:
             # Beside the base model, the reward model needs a trunk of its own.
             peak += trunk.weights
+        peak += self._merged
         rounds = len(POLICIES) + (len(CHOSEN_FROM) * params.best_of if params.best_of > 1 else 0)
         waves = -(-self._episodes // PARALLEL)
         seconds = rounds * waves * self._playing(turns / waves, games)
@@ -264,6 +267,11 @@ class _Run:
 
     def _reading(self, rows: float) -> float:
         return rows * 2 * self._trunk.sizes.linear * self._tokens
+
+    @property
+    def _merged(self) -> float:
+        """What a process's heap still holds of the merging of SFT's adapter."""
+        return 0 if self._on_gpu else max(0, self._trunk.loading - self._trunk.weights)
 
     def _advice(self, key: str, tokens: int, head: int) -> str:
         """What to change: the part that is largest."""
