@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from castaway.models.hidden_states import CHUNK
-from castaway.models.rows import SMALL, WIDTH, WORTHWHILE
+from castaway.models.rows import SMALL, WORTHWHILE, tree_width
 from castaway.tools.profiles.architecture import Architecture
 
 FULL = 4
@@ -92,7 +92,7 @@ class Trunk:
         return copies * min(places * self.sizes.vocabulary, max(CHUNK, self.sizes.vocabulary))
 
     def trl_head(self, tokens: int, places: int) -> int:
-        """Logits of TRL's SFT trainer, for `tokens` of which `places` have a label."""
+        """Logits of TRL's SFT trainer, for `tokens` of which `places` have a label, in rows that are no trees."""
         width = min(TILE_LOGITS, self.sizes.vocabulary)
         if self.on_gpu:
             return self.bytes * min(places, TILE_TOKENS) * width
@@ -114,7 +114,7 @@ def laid_out(rows: int, shared: int, longest: int, hidden: int) -> int:
     own = max(1, longest - shared)
     if hidden < SMALL:
         return padded
-    most = max(1, (WIDTH * hidden - shared) // own)
+    most = max(1, (tree_width(shared, hidden) - shared) // own)
     trees = -(-rows // most)
     merged = trees * (shared + -(-rows // trees) * own)
     return merged if merged <= WORTHWHILE * padded else padded

@@ -9,6 +9,7 @@ from pathlib import Path
 from castaway.config.bases import BaseTextParams, PackageParams
 from castaway.config.params import Params
 from castaway.metrics.policies import CHOSEN_FROM, POLICIES
+from castaway.models.rows import SMALL
 from castaway.models.training import rows_per_pass
 from castaway.tasks.registry import load_task, task_class
 from castaway.tools.profiles.architecture import Architecture, architecture_of
@@ -149,7 +150,8 @@ class _Run:
         load, trunk = self._load, self._trunk
         count = rows_per_pass(batch, self._longest, budget)
         tokens = laid_out(count, load.shared, self._longest, trunk.sizes.hidden)
-        head = trunk.trl_head(tokens, round(count * load.reply))
+        places = round(count * load.reply)
+        head = trunk.trl_head(tokens, places) if tokens == count * self._longest else trunk.chunk(places)
         work = self._learning(rows, 1.0)
         # The policy of PPO stands on the base model with SFT's adapter merged; see `_merged`.
         merged = self._merged if stage == "correction_sft" else 0
@@ -157,7 +159,7 @@ class _Run:
         return self._need(
             stage,
             TRAINERS,
-            learning(trunk, tokens, rank, head) + merged,
+            learning(trunk, tokens, rank, head) + self._gaps(tokens) + merged,
             seconds,
             self._advice(f"{stage}.tokens_per_pass", tokens, head),
         )
@@ -175,7 +177,7 @@ class _Run:
         return self._need(
             "reward_model",
             TRAINERS,
-            learning(trunk, tokens, params.lora.rank, 0),
+            learning(trunk, tokens, params.lora.rank, 0) + self._gaps(tokens),
             seconds,
             self._advice("reward_model.tokens_per_pass", tokens, 0),
         )
@@ -272,6 +274,14 @@ class _Run:
     def _merged(self) -> float:
         """What a process's heap still holds of the merging of SFT's adapter."""
         return 0 if self._on_gpu else max(0, self._trunk.loading - self._trunk.weights)
+
+    def _gaps(self, tokens: int) -> int:
+        """What the heap of a trainer holds besides a pass: passes of many shapes leave gaps of about its size.
+
+        Only a large model's blocks are so large that it matters; and PPO returns those (`castaway.models.memory`).
+        """
+        trunk = self._trunk
+        return 0 if self._on_gpu or trunk.sizes.hidden < SMALL else trunk.activations(tokens)
 
     def _advice(self, key: str, tokens: int, head: int) -> str:
         """What to change: the part that is largest."""
