@@ -31,6 +31,8 @@ START = 8
 """Seconds until a stage has imported its libraries and loaded its model."""
 WIDTH = 256
 """Tokens of a row of pretraining text (`stages/base.py`)."""
+PROBES = 16
+"""Prompts on which the stage `merge` compares the models."""
 PARALLEL = 128
 """Episodes that the stage `evaluate` plays side by side."""
 
@@ -220,6 +222,9 @@ class _Run:
         if params.best_of > 1:
             # Beside the base model, the reward model needs a trunk of its own.
             peak += trunk.weights
+        if not self._on_gpu and trunk.sizes.hidden >= SMALL:
+            # The base model plays first; little of what it has freed suits the others.
+            peak += self._drawing(games)
         peak += self._merged
         rounds = len(POLICIES) + (len(CHOSEN_FROM) * params.best_of if params.best_of > 1 else 0)
         waves = -(-self._episodes // PARALLEL)
@@ -234,6 +239,9 @@ class _Run:
         # Weights of 4 bits are dequantised into a second model.
         loading = trunk.loading + (trunk.bytes * trunk.sizes.parameters if trunk.four_bit else 0)
         peak = LIBRARIES + max(loading, 13 * trunk.sizes.parameters if wide else 0)
+        # The logits of whole prompts, of both models; and of one of them their logarithms, in float64.
+        width = (FULL if wide else 2) * trunk.sizes.vocabulary
+        peak += 2 * PROBES * self._load.prompt * width + 4 * 8 * self._longest * trunk.sizes.vocabulary
         return Need(f"merge@{self._run}", peak, 0, START / 2 + peak / 2e8, "set merge.dtype to bfloat16")
 
     def _drawing(self, games: int) -> float:
