@@ -19,10 +19,16 @@ if TYPE_CHECKING:
     from castaway.tools.profiles.stages import Need
 
 ACCELERATORS = ("cpu", "cuda", "mi300x")
-BUDGETED = ("sft", "reward_model", "ppo", "correction_sft")
-"""Sections with `tokens_per_pass`, which decides their memory, as `ppo.sampling_tokens_per_pass` does."""
+BUDGETED = {
+    "sft": (("sft", "tokens_per_pass"),),
+    "reward_model": (("reward_model", "tokens_per_pass"),),
+    "ppo": (("ppo", "tokens_per_pass"), ("ppo", "sampling_tokens_per_pass")),
+    "correction_sft": (("correction_sft", "tokens_per_pass"),),
+    "evaluate": (("ppo", "sampling_tokens_per_pass"),),
+}
+"""By stage, what decides its memory: section and key."""
 FEWEST_TOKENS, FEWEST_STEPS = 256, 2
-"""Neither `tokens_per_pass` nor `ppo.steps` is lowered below."""
+"""Neither the tokens of a pass nor `ppo.steps` are lowered below."""
 
 
 @dataclass(frozen=True)
@@ -174,8 +180,20 @@ def _memory(need: Need, device: str) -> float:
     return need.host if device == "cpu" else need.device
 
 
+def _lower(profile: Any, stage: str, run: str) -> bool:
+    """Halve the passes of a stage, in the block of its run where that has its own; False if they are small already."""
+    lowered = False
+    for section, key in BUDGETED.get(stage, ()):
+        own = profile["tasks"][run].get(section, {})
+        block = own if key in own else profile[section]
+        if block[key] > FEWEST_TOKENS:
+            block[key] //= 2
+            lowered = True
+    return lowered
+
+
 def _fit(path: Path, profile: Any, root: Path, memory: float, seconds: float) -> str:
-    """Lower `tokens_per_pass` until all stages fit into the memory, and `ppo.steps` until PPO fits into the time.
+    """Make passes smaller until all stages fit into the memory, and `ppo.steps` until PPO fits into the time.
 
     Returns:
         What the stages need.
@@ -196,16 +214,11 @@ def _fit(path: Path, profile: Any, root: Path, memory: float, seconds: float) ->
         needed, largest = max(((_memory(need, params.device), need) for need in found), key=lambda one: one[0])
         if needed <= memory:
             break
-        smaller = [name for name in BUDGETED if profile[name]["tokens_per_pass"] > FEWEST_TOKENS]
-        if not smaller:
+        if not _lower(profile, *largest.address.split("@")):
             raise CastawayError(
                 f"{largest.address} needs about {needed / GIGABYTE:.1f} GB even with small passes, more than "
                 f"{memory / GIGABYTE:.1f} GB; set gradient_checkpointing or choose a smaller model"
             )
-        for name in smaller:
-            for key in ("tokens_per_pass", "sampling_tokens_per_pass"):
-                if key in profile[name]:
-                    profile[name][key] //= 2
         _write(path, profile)
     spent = sum(need.seconds for need in found)
     if spent > seconds:
