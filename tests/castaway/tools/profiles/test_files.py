@@ -100,7 +100,7 @@ def answered(root: Path, *lines: str) -> tuple[str, list[str]]:
 
 
 def test_a_profile_is_made_from_answers(clone: Path) -> None:
-    told, asked = answered(clone, "cpu", "smollm2", "strictbot, openspiel", "http://127.0.0.1:9/v1", "4", "2", "mine")
+    told, asked = answered(clone, "cpu", "smollm2", "strictbot, openspiel", "http://127.0.0.1:9/v1", "3.6", "2", "mine")
     assert [question.split()[0] for question in asked][:3] == ["accelerator", "model", "tasks,"] and len(asked) == 7
     params = read_params(clone / FOLDER / "mine.yaml")
     assert set(params.tasks) == {"strictbot", "openspiel"} and set(params.bases) == {"smollm2"}
