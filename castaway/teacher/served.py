@@ -197,7 +197,8 @@ class ServedTeacher:
         """What counts of an answer that passed `_check`."""
         given = replace(
             by_rules,
-            penalty=answer.on_the_scale,
+            # What the rules know to be wrong, a model cannot forgive.
+            penalty=min(answer.on_the_scale, by_rules.penalty),
             critique=answer.remark,
             source=self._model,
             dispute=dispute(answer, by_rules),

@@ -86,7 +86,7 @@ def test_a_sample_of_the_calls_is_told(url: str) -> None:
 def test_a_legal_action_stands_and_an_illegal_one_is_put_right(make: Make) -> None:
     good, bad = make("good").judge(attempts(LEGAL, ILLEGAL))
     assert good == Verdict(True, "WAIT", 0.0, "So it is.", "", "good")
-    assert not bad.valid and bad.source == "good" and bad.penalty == -1.25
+    assert not bad.valid and bad.source == "good" and bad.penalty == -1.5, "the model says -1.25"
     assert bad.action == RULES.legal_actions(attempts(ILLEGAL)[0].prompt.observation)[-1]
     assert bad.reasoning == RULES.reason(attempts(ILLEGAL)[0].prompt.observation, bad.action)
 
@@ -144,9 +144,12 @@ def test_an_answer_that_cannot_be_used_is_asked_for_once_more_with_the_reason(ma
     assert second["messages"][3]["content"].startswith("That cannot be used: ")
 
 
-@pytest.mark.parametrize(("odd", "penalty"), [("harsh", WORST_PENALTY), ("generous", 0.0)])
-def test_penalties_are_held_on_the_scale(make: Make, odd: str, penalty: float) -> None:
-    assert [verdict.penalty for verdict in make(odd).judge(attempts(LEGAL, ILLEGAL))] == [penalty, penalty]
+def test_penalties_are_held_on_the_scale(make: Make) -> None:
+    assert [verdict.penalty for verdict in make("harsh").judge(attempts(LEGAL, ILLEGAL))] == [WORST_PENALTY] * 2
+
+
+def test_what_the_rules_know_to_be_wrong_is_not_forgiven(make: Make) -> None:
+    assert [verdict.penalty for verdict in make("generous").judge(attempts(LEGAL, ILLEGAL))] == [0.0, -1.5]
 
 
 def test_a_legal_action_that_the_model_dislikes_is_executed_unless_it_may_override(make: Make) -> None:
