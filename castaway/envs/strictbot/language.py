@@ -112,14 +112,15 @@ class Language:
         raise CastawayError(f"the bank of STRICTBOT has no question {asked!r}, so its level is not known")
 
     def fact_about(self, asked: str) -> str | None:
-        """The fact of the first question of the bank with the same words; None if there is none."""
+        """What is so, according to the first question of the bank with the same words; None if there is none."""
         return self._facts.get(" ".join(self.reader.words(asked)))
 
     @cached_property
     def _facts(self) -> dict[str, str]:
         found: dict[str, str] = {}
         for question in self.bank.questions:
-            found.setdefault(" ".join(self.reader.words(question.asked)), question.fact)
+            fact = question.false if question.opposite else question.fact
+            found.setdefault(" ".join(self.reader.words(question.asked)), fact)
         return found
 
     def question_behind(self, observation: Observation) -> Question:

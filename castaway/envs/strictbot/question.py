@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Kind = Literal["factual error", "misconception", "poor logic", "trivial", "good question"]
@@ -39,8 +39,29 @@ class Question:
     """What it is about; all questions of a family with the same subject are in the same share of the bank."""
     wording: int = 0
     """Number of the wording, if the same is asked in several ways."""
+    claim: str = ""
+    """What the question claims, believes or concludes, a clause without slips of the pen; empty if it asks openly."""
+    doubtful: bool = False
+    """Whether the conclusion is only held to be possible, or doubted."""
+    opposite: bool = False
+    """Whether the opposite of what is so is taken as the fact; see `opposed`."""
 
     @property
     def level(self) -> int:
         """How strict the right answer is, 1 to 3."""
         return LEVELS[self.kind]
+
+    def opposed(self) -> Question:
+        """The same claim or belief, where the false statement is the fact: what was wrong is right, and the reverse.
+
+        Whoever has met both versions cannot tell the kind by the claim alone, but has to compare it with the fact
+        (counterfactual data augmentation: Kaushik, Hovy and Lipton 2020, arXiv:1909.12434).
+
+        Raises:
+            ValueError: a conclusion or an open question, of which the false statement decides nothing.
+        """
+        if self.form not in ("check", "belief"):
+            raise ValueError(f"{self.form} {self.asked!r} is neither a claim nor a belief")
+        wrong: Kind = "factual error" if self.form == "check" else "misconception"
+        kind: Kind = "good question" if self.kind == wrong else wrong
+        return replace(self, fact=self.false, false=self.fact, kind=kind, opposite=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from castaway.envs.strictbot.bank import drawn
-from castaway.envs.strictbot.english.phrasing import capital, framed, pick, sentence
+from castaway.envs.strictbot.english.phrasing import capital, framed, mended, pick, sentence
 from castaway.envs.strictbot.english.rows import fields, fillings, lines, read
 from castaway.envs.strictbot.question import Kind, Question
 
@@ -53,7 +53,7 @@ def _belief(family: str, so: Sequence[str], believed: Sequence[str], frames: Seq
             key = f"{family} {so[0]} {kind} {number}"
             clause = pick(clauses, f"{family} {so[0]} {kind}", number)
             asked = framed(pick(frames, f"{family} {so[0]} {kind}", 5 * number), clause, key)
-            yield Question(asked, fact, false, kind, "belief", family, so[0], number)
+            yield Question(asked, fact, false, kind, "belief", family, so[0], number, mended(clause))
 
 
 # Conclusions ---------------------------------------------------------------------------------------------------------
@@ -72,11 +72,11 @@ def conclusions(frames: Frames) -> Iterator[Question]:
             subject = " ; ".join(row)
             weak = _Argument(topic, row, family, subject)
             yield from weak.asked(bold, weak.then, "poor logic", 2)
-            yield from weak.asked(careful, weak.then[:1], "good question", 1 if careful else 0)
+            yield from weak.asked(careful, weak.then[:1], "good question", 1 if careful else 0, doubtful=True)
             if "sound" in topic:
                 sound = _Argument(topic["sound"], row, family, subject)
                 yield from sound.asked(bold, sound.then, "good question", 2)
-                yield from sound.asked(careful, sound.then[:1], "poor logic", drawn(subject, 2))
+                yield from sound.asked(careful, sound.then[:1], "poor logic", drawn(subject, 2), doubtful=True)
 
 
 class _Argument:
@@ -88,13 +88,16 @@ class _Argument:
         self._fact, self._false = (sentence(topic[name].format(*row)) for name in ("fact", "otherwise"))
         self._family, self._subject = family, subject
 
-    def asked(self, frames: Sequence[str], then: Sequence[str], kind: Kind, count: int) -> Iterator[Question]:
+    def asked(
+        self, frames: Sequence[str], then: Sequence[str], kind: Kind, count: int, doubtful: bool = False
+    ) -> Iterator[Question]:
         """Questions in `count` ways whether one of the conclusions follows."""
+        fact, false, family, subject = self._fact, self._false, self._family, self._subject
         for number in range(count):
-            key = f"{self._family} {self._subject} {self._fact} {kind} {then[0]} {number}"
-            frame = pick(frames, key, number).replace("{P}", self.given)
-            asked = framed(frame, pick(then, key), key)
-            yield Question(asked, self._fact, self._false, kind, "conclusion", self._family, self._subject, number)
+            key = f"{family} {subject} {fact} {kind} {then[0]} {number}"
+            frame, claim = pick(frames, key, number).replace("{P}", self.given), pick(then, key)
+            asked = framed(frame, claim, key)
+            yield Question(asked, fact, false, kind, "conclusion", family, subject, number, mended(claim), doubtful)
 
 
 # Questions that answer themselves ------------------------------------------------------------------------------------

@@ -21,8 +21,12 @@ SPELLED = 3
 """In one of so many claims a number is written as a word, if it has one."""
 _ARTICLE = re.compile(r"(\ba|(?:^|(?<=[.?!] ))A) (?=[aeiou]|8|11\b|18\b)(?!one\b|uni|use|euro|ukulele)")
 _STOPS = re.compile(r"(?<=[A-Za-z])\.\.(?!\.)")
-CARELESS = 8
+CARELESS = 4
 """One of so many questions is typed carelessly."""
+SHORT = {"you": "u", "your": "ur", "are": "r", "please": "pls", "people": "ppl", "thanks": "thx", "i am": "im"}
+"""What careless people type instead, in every second of their questions."""
+LONG_WORD = 5
+"""Letters of a word in which a slip is still understood."""
 
 
 def capital(text: str) -> str:
@@ -65,5 +69,20 @@ def framed(frame: str, text: str, key: str) -> str:
 
 
 def careless(text: str) -> str:
-    """The text as people type it in a hurry: without capitals, and without most of its punctuation."""
-    return re.sub(r"[,'\u2019\"]", "", text.lower()).rstrip(".?! ")
+    """The text as people type it in a hurry: without capitals and most of its punctuation, perhaps with slips."""
+    typed = re.sub(r"[,'\u2019\"]", "", text.lower()).rstrip(".?! ")
+    if drawn(f"{text} short", 2) == 0:
+        typed = re.sub(rf"\b({'|'.join(SHORT)})\b", lambda found: SHORT[found[0]], typed)
+    return misspelled(typed) if drawn(f"{text} misspelled", 2) == 0 else typed
+
+
+def misspelled(text: str) -> str:
+    """The text with a slip in one of its longer words: two letters exchanged, or one left out or typed twice."""
+    words = list(re.finditer(rf"\b[a-z]{{{LONG_WORD},}}\b", text))
+    if not words:
+        return text
+    found = pick(words, f"{text} word")
+    word, place = found[0], 1 + drawn(f"{text} place", len(found[0]) - 3)
+    one, other = word[place], word[place + 1]
+    slip = pick([other + one, other, one + one + other], f"{text} slip")
+    return f"{text[: found.start() + place]}{slip}{text[found.start() + place + 2 :]}"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache, partial
 
-from castaway.envs.strictbot.bank import Bank, share_of_subject
+from castaway.envs.strictbot.bank import Bank, drawn, share_of_subject
 from castaway.envs.strictbot.english.arguments import beliefs, conclusions, trivial
 from castaway.envs.strictbot.english.rows import read
 from castaway.envs.strictbot.english.topics import Asker, topics
@@ -23,4 +24,11 @@ def bank() -> Bank:
             found.setdefault(question.asked, question)
     for question in (*beliefs(frames), *conclusions(frames), *trivial(frames)):
         found.setdefault(question.asked, question)
-    return Bank(tuple(found.values()), families)
+    plain = Bank(tuple(found.values()), families)
+    return replace(plain, questions=tuple(one.opposed() if _opposed(plain, one) else one for one in plain.questions))
+
+
+def _opposed(plain: Bank, question: Question) -> bool:
+    """Whether the false statement is taken as the fact: in half of the claims and beliefs that training uses."""
+    compares = question.form in ("check", "belief") and plain.share_of(question) == "train"
+    return compares and drawn(f"{question.asked} opposed", 2) == 0

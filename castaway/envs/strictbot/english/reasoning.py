@@ -12,26 +12,36 @@ from castaway.envs.strictbot.english.reading import READER
 from castaway.envs.strictbot.question import Kind, Question
 
 LONGEST = 6
-"""Most words of what is compared; where fact and false statement differ in more, the kind stands alone."""
+"""Most words of what is compared; where fact and false statement differ in more, the whole claim is written down."""
 
 
 def reasoning(question: Question, kind: Kind) -> str:
     """The reasoning that ends in `kind`: `it says 180, but it is 126: factual error`."""
-    found = compared(question)
+    found = compared(question) or claimed(question)
     return f"{found}: {kind}" if found else kind
 
 
 def compared(question: Question) -> str:
-    """What a question says beside its fact; empty where no few words decide, as in conclusions."""
+    """What a claim or an open question says beside its fact; empty where no few words decide."""
     true, false = differing(question.fact, question.false)
     if not true or not false:
         return ""
     says_true, says_false = (READER.says(question.asked, value) for value in (true, false))
     if question.form == "open" and says_true == (question.kind == "trivial"):
         return f"it says {true} itself" if says_true else f"it does not say {true}"
-    if question.form in ("check", "belief") and says_true != says_false == (question.kind != "good question"):
+    if question.form == "check" and says_true != says_false == (question.kind != "good question"):
         return f"it says {false}, but it is {true}" if says_false else f"it says {true}, and so it is"
     return ""
+
+
+def claimed(question: Question) -> str:
+    """What a question claims or concludes, with the slips of a careless typist mended, and whether it is so."""
+    claim, right = question.claim, question.kind == "good question"
+    if question.form == "conclusion" and question.doubtful:
+        return f"it doubts that {claim}, which is {'open' if right else 'certain'}"
+    if question.form == "conclusion":
+        return f"it concludes that {claim}, which {'follows' if right else 'does not follow'}"
+    return f"it says that {claim}, which is {'so' if right else 'not so'}" if claim else ""
 
 
 def differing(one: str, other: str) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from castaway.envs.strictbot.bank import Share, drawn
 from castaway.envs.strictbot.english.numbers import number_rows
 from castaway.envs.strictbot.english.phrasing import framed, pick, sentence, spelled
 from castaway.envs.strictbot.english.rows import MOST_ROWS, Row, fields, lines, read, some
-from castaway.envs.strictbot.question import Question
+from castaway.envs.strictbot.question import Kind, Question
 
 WORDINGS = 3
 """Number of ways in which each subject is asked about, for each kind of question."""
@@ -82,9 +82,10 @@ class Asker:
                 other = pick(wrong, row.subject, number)
                 false = sentence(filled(topic.fact, row, other))
                 key = f"{family} {row.subject}"
-                claimed, right = (self._claim(topic, row, value, key, number) for value in (other, row.value))
-                yield Question(claimed, fact, false, "factual error", "check", family, row.subject, number)
-                yield Question(right, fact, false, "good question", "check", family, row.subject, number)
+                kinds: tuple[tuple[Kind, str], ...] = (("factual error", other), ("good question", row.value))
+                for kind, value in kinds:
+                    asked, claim = self._claim(topic, row, value, key, number)
+                    yield Question(asked, fact, false, kind, "check", family, row.subject, number, claim)
                 last = number == WORDINGS - 1
                 context = pick(beside, key) if beside and last else None
                 asked = self._asked(topic, row, context, key, number)
@@ -93,12 +94,12 @@ class Asker:
                     asked = self._asked(topic, row, row, key, number)
                     yield Question(asked, fact, false, "trivial", "open", family, row.subject)
 
-    def _claim(self, topic: Topic, row: Row, value: str, key: str, number: int) -> str:
-        """A claim that the subject has this value."""
+    def _claim(self, topic: Topic, row: Row, value: str, key: str, number: int) -> tuple[str, str]:
+        """A question whether the subject has this value, and its claim."""
         key = f"{key} {value}"
         template = pick((topic.fact, *topic.claims), key, number)
         clause = filled(template, row, value if "=" in template else spelled(value, f"{key} {number}"))
-        return framed(pick(self.frames["check"], f"{key} check", number), clause, f"{key} {number}")
+        return framed(pick(self.frames["check"], f"{key} check", number), clause, f"{key} {number}"), clause
 
     def _asked(self, topic: Topic, row: Row, context: Row | None, key: str, number: int) -> str:
         """An open question, after what is known about another subject or, if it answers itself, about its own."""

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from castaway.envs.strictbot.bank import ORDER, PAIR_IDS, VALIDATION_IDS
 from castaway.envs.strictbot.english.language import SYSTEM, english
 from castaway.envs.strictbot.english.numbers import DAYS, UNITS, numeral
-from castaway.envs.strictbot.english.phrasing import mended
+from castaway.envs.strictbot.english.phrasing import LONG_WORD, careless, mended, misspelled
 from castaway.envs.strictbot.english.rows import read
 from castaway.envs.strictbot.question import LEVELS as LEVEL_OF
 from castaway.envs.strictbot.question import Question
@@ -18,6 +18,8 @@ from castaway.tasks.environment import HELD_OUT_START
 LANGUAGE = english()
 BANK, READER = LANGUAGE.bank, LANGUAGE.reader
 ANY = st.sampled_from(BANK.questions)
+AS_IT_IS = [one.opposed() if one.opposite else one for one in BANK.questions]
+"""All questions, with facts that are so."""
 
 
 def test_it_is_wide() -> None:
@@ -68,8 +70,47 @@ def test_articles_suit_the_words_after_them() -> None:
 def test_most_questions_are_typed_with_care_and_some_are_not() -> None:
     asked = [question.asked for question in BANK.questions]
     careful = [text for text in asked if text != text.lower()]
-    assert 0.8 < len(careful) / len(asked) < 0.92
+    assert 0.7 < len(careful) / len(asked) < 0.8
     assert all(text[0] == text[0].upper() for text in careful)
+
+
+def test_careless_typing_by_hand() -> None:
+    assert careless("Are you sure, that's so?") == "are you sure tahts so"
+    assert careless("Can you help me please?") == "can you help me please"
+    assert misspelled("a b cat 1234") == "a b cat 1234"
+    assert misspelled("water") in {"wtaer", "watre", "waetr", "wter", "waer", "watr", "waater", "watter", "wateer"}
+
+
+@given(st.lists(st.text("abcdefghij", min_size=1, max_size=9), min_size=1).map(" ".join))
+def test_a_slip_changes_one_long_word_by_a_letter_or_two_and_not_its_ends(text: str) -> None:
+    pairs = zip(text.split(" "), misspelled(text).split(" "), strict=True)
+    changed = [(one, other) for one, other in pairs if one != other]
+    assert len(changed) <= 1
+    for one, other in changed:
+        assert len(one) >= LONG_WORD and abs(len(one) - len(other)) <= 1
+        assert one[0] == other[0] and one[-1] == other[-1] and set(one) >= set(other)
+
+
+def test_in_half_of_the_claims_that_training_uses_and_in_no_others_the_opposite_is_taken_as_the_fact() -> None:
+    compared = [one for one in BANK.questions if one.form in ("check", "belief")]
+    opposed = [one for one in BANK.questions if one.opposite]
+    assert {BANK.share_of(one) for one in opposed} == {"train"} and set(opposed) <= set(compared)
+    trained = [one for one in compared if BANK.share_of(one) == "train"]
+    for kind in ("factual error", "misconception", "good question"):
+        share = [one.opposite for one in trained if one.kind == kind]
+        assert 0.45 < sum(share) / len(share) < 0.55
+    for one in opposed:
+        back = one.opposed()
+        assert {one.level, back.level} == {1, 3} and (back.fact, back.false) == (one.false, one.fact)
+    told = next(one for one in opposed if len(one.asked.split()) > 6)
+    assert LANGUAGE.fact_about(told.asked) == told.false  # a person who asks is told what is so
+
+
+def test_only_claims_and_beliefs_have_an_opposite() -> None:
+    for form in ("conclusion", "open"):
+        question = next(one for one in BANK.questions if one.form == form)
+        with pytest.raises(ValueError, match=f"^{form} .* is neither a claim nor a belief$"):
+            question.opposed()
 
 
 @given(ANY)
@@ -161,7 +202,7 @@ WORK = {
 
 @pytest.mark.parametrize("family", WORK)
 def test_sums_are_right(family: str) -> None:
-    for question in BANK.questions:
+    for question in AS_IT_IS:
         if question.family == family:
             a, b = map(int, question.subject.split(" | "))
             right = WORK[family](a, b)
@@ -172,7 +213,7 @@ def test_sums_are_right(family: str) -> None:
 
 
 def test_units_degrees_numerals_and_days_are_right() -> None:
-    for question in BANK.questions:
+    for question in AS_IT_IS:
         numbers = [int(number) for number in NUMBER.findall(question.fact)]
         if question.family in UNITS:
             assert numbers == [int(question.subject) * UNITS[question.family][0], int(question.subject)]

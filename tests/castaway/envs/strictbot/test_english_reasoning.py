@@ -6,16 +6,20 @@ from hypothesis import strategies as some
 
 from castaway.envs.strictbot.compact.language import compact
 from castaway.envs.strictbot.english.language import english
-from castaway.envs.strictbot.english.reasoning import LONGEST, compared, differing, reasoning
+from castaway.envs.strictbot.english.phrasing import mended
+from castaway.envs.strictbot.english.reasoning import LONGEST, claimed, compared, differing, reasoning
 from castaway.envs.strictbot.question import LEVELS, Form, Kind, Question
 
 # Made here: a case of a property test has little time.
 ENGLISH, COMPACT = english(), compact()
 QUESTIONS = ENGLISH.bank.questions
+NOT_SO = "it says that it is so, which is not so: "
 
 
-def question(asked: str, kind: Kind, form: Form) -> Question:
-    return Question(asked, "There are 126 days in 18 weeks.", "There are 180 days in 18 weeks.", kind, form, "f", "s")
+def question(asked: str, kind: Kind, form: Form, doubtful: bool = False) -> Question:
+    fact, false = "There are 126 days in 18 weeks.", "There are 180 days in 18 weeks."
+    claim = "" if form == "open" else "it is so"
+    return Question(asked, fact, false, kind, form, "f", "s", claim=claim, doubtful=doubtful)
 
 
 @pytest.mark.parametrize(
@@ -25,12 +29,22 @@ def question(asked: str, kind: Kind, form: Form) -> Question:
         ("126 days are 18 weeks, right?", "good question", "check", "it says 126, and so it is: good question"),
         ("How many days are 18 weeks?", "good question", "open", "it does not say 126: good question"),
         ("If 126 days are 18 weeks, how long are they?", "trivial", "open", "it says 126 itself: trivial"),
-        ("nine score days are 18 weeks, right?", "factual error", "check", "factual error"),
-        ("126 is not 180, so 126 follows", "poor logic", "conclusion", "poor logic"),
+        ("nine score days are 18 weeks?", "factual error", "check", NOT_SO + "factual error"),
+        ("180 days are 18 weeks?", "misconception", "belief", NOT_SO + "misconception"),
+        ("126 days are 18 weeks?", "good question", "belief", "it says that it is so, which is so: good question"),
+        ("so 180?", "poor logic", "conclusion", "it concludes that it is so, which does not follow: poor logic"),
+        ("so 126?", "good question", "conclusion", "it concludes that it is so, which follows: good question"),
     ],
 )
 def test_the_comparison_by_hand(asked: str, kind: Kind, form: Form, expected: str) -> None:
     assert reasoning(question(asked, kind, form), kind) == expected
+
+
+def test_doubts_by_hand() -> None:
+    unsure = question("so perhaps 180?", "good question", "conclusion", doubtful=True)
+    assert reasoning(unsure, unsure.kind) == "it doubts that it is so, which is open: good question"
+    sure = question("so perhaps 126?", "poor logic", "conclusion", doubtful=True)
+    assert reasoning(sure, sure.kind) == "it doubts that it is so, which is certain: poor logic"
 
 
 def test_the_differing_words() -> None:
@@ -44,10 +58,19 @@ def test_the_differing_words() -> None:
 @given(some.sampled_from(QUESTIONS))
 def test_what_is_said_to_differ_differs(asked: Question) -> None:
     found = compared(asked)
-    assert ("but it is" in found) <= (asked.kind in ("factual error", "misconception"))
+    assert ("but it is" in found) <= (asked.kind == "factual error")
     assert ("so it is" in found) <= (asked.kind == "good question")
     assert found.endswith(" itself") <= (asked.kind == "trivial")
     assert "\n" not in found and len(found) < 160
+
+
+@given(some.sampled_from([one for one in QUESTIONS if one.form != "open"]))
+def test_what_is_claimed_is_a_clause_of_the_question(asked: Question) -> None:
+    found = claimed(asked)
+    assert asked.claim in found and "\n" not in found and len(found) < 200
+    assert found.endswith((" so", " follows", " open")) <= (asked.kind == "good question") or found.endswith("not so")
+    if asked.asked != asked.asked.lower():  # not typed carelessly
+        assert asked.claim.lower() in mended(asked.asked).lower()
 
 
 @given(some.sampled_from(QUESTIONS), some.sampled_from(sorted(LEVELS)))
@@ -56,6 +79,6 @@ def test_the_reasoning_ends_in_the_kind(asked: Question, kind: Kind) -> None:
     assert COMPACT.reasoning(asked, kind) == kind
 
 
-def test_three_quarters_of_the_questions_are_compared() -> None:
-    shares = [bool(compared(one)) for one in QUESTIONS if one.form != "conclusion"]
-    assert sum(shares) / len(shares) > 0.75
+def test_few_questions_are_answered_without_a_reason() -> None:
+    shares = [reasoning(one, one.kind) != one.kind for one in QUESTIONS]
+    assert sum(shares) / len(shares) > 0.95
