@@ -13,7 +13,7 @@ The shares have no question in common, and no subject of a family; some whole fa
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -143,9 +143,18 @@ class Bank:
 
     @cached_property
     def vocabulary(self) -> tuple[str, ...]:
-        """All words of questions and facts, sorted."""
-        texts = [text for question in self.questions for text in (question.asked, question.fact, question.false)]
-        return tuple(sorted({word for text in texts for word in text.split(" ")}))
+        """All words of the questions that training uses and of their facts, sorted."""
+        return tuple(sorted(_words(one for one in self.questions if self.share_of(one) == "train")))
+
+    @cached_property
+    def all_words(self) -> frozenset[str]:
+        """The words of all questions and facts: those that only evaluation may show are among them."""
+        return frozenset(_words(self.questions))
+
+
+def _words(questions: Iterable[Question]) -> set[str]:
+    texts = (text for question in questions for text in (question.asked, question.fact, question.false))
+    return {word for text in texts for word in text.split(" ")}
 
 
 def _mix(found: list[Question], seed: int) -> None:

@@ -1,12 +1,14 @@
 """Synthetic questions: questions of the bank with other words in them.
 
 A model trained on the bank alone learns its facts by heart and fails on others. With synthetic questions it has to
-learn to copy and compare any words.
+learn to copy and compare any words. The words are those of the questions that training uses, and coined ones: words of
+families that it never meets stay unknown to it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from itertools import islice
 from random import Random
 
@@ -21,8 +23,12 @@ OTHERS = (0.3, 1.0)
 """Shares of a question's words that are replaced, one of them drawn per question; a fact's words are all replaced."""
 LENGTHS = (1, 1, 1, 2, 3)
 """Numbers of words that replace one word of the fact, one of them drawn per word."""
-AGAIN = 0.3
+AGAIN = 0.6
 """Share of the replacements of several words in which the first word is repeated, followed by another one."""
+COINED = 0.5
+"""Share of the new words that no question has, and that are no tokens: so words of several tokens are nothing new."""
+NUMBERS = 0.2
+"""Share of the coined words that are numbers."""
 UNNAMED = 0.25
 """Share of the open questions naming the fact that are changed not to name it.
 
@@ -49,7 +55,7 @@ def imagined(observation: Observation, random: Random) -> Observation:
     """
     _, before, after = framed(observation.asked)
     core, value = core_of(observation.asked).split(" "), value_of(observation.fact).split(" ")
-    share, words = random.choice(OTHERS), iter(random.sample(bank().vocabulary, len(bank().vocabulary)))
+    share, words = random.choice(OTHERS), _other_words(random)
     into = {word: word for word in (*core, *value)}
     for word in dict.fromkeys(core):
         if word not in KEPT and random.random() < share:
@@ -63,6 +69,31 @@ def imagined(observation: Observation, random: Random) -> Observation:
     if is_open and named(observation.asked, observation.fact) and random.random() < UNNAMED:
         known[-1] = _new(words, into, 1)
     return Observation(asked, f"it is {' '.join(known)}")
+
+
+def _other_words(random: Random) -> Iterator[str]:
+    """Words in a random order, none of them twice: of questions that training uses, with coined ones among them."""
+    coined: set[str] = set()
+    for word in random.sample(bank().vocabulary, len(bank().vocabulary)):
+        if random.random() < COINED:
+            word = _coined(random)
+            if word in coined or word in bank().all_words:
+                continue
+            coined.add(word)
+        yield word
+
+
+@cache
+def _long_words() -> tuple[str, ...]:
+    return tuple(word for word in bank().vocabulary if word.isalpha() and len(word) > 3)
+
+
+def _coined(random: Random) -> str:
+    """The beginning of a word with the end of another, or a number."""
+    if random.random() < NUMBERS:
+        return str(random.randrange(100, 2000))
+    one, other = random.choice(_long_words()), random.choice(_long_words())
+    return one[: len(one) // 2 + 1] + other[len(other) // 2 :].lower()
 
 
 def _phrase(words: Iterator[str], into: dict[str, str], random: Random) -> str:

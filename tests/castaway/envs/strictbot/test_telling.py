@@ -65,6 +65,29 @@ def test_a_made_up_question_is_alike_in_all_but_its_words(question: Question, se
         assert made_up.family == MADE_UP
 
 
+def test_no_word_of_a_family_that_training_never_meets_stands_in_a_training_text_or_is_a_token() -> None:
+    texts: dict[bool, list[str]] = {True: [], False: []}
+    for question in BANK.questions:
+        texts[BANK.share_of(question) == "train"] += (f"{question.asked} {question.fact} {question.false}").split(" ")
+    unknown = {word for word in texts[False] if word not in set(texts[True])}
+    reserved = {word for one in BANK.questions if BANK.reserved(one) for word in f"{one.asked} {one.fact}".split(" ")}
+    assert len(unknown & reserved) > 100
+    assert not unknown & set(TASK.vocabulary())
+    drawn, trained = Random(7), [one for one in BANK.questions if BANK.share_of(one) == "train"]
+    for question in drawn.sample(trained, 800):
+        other = imagined(Observation(question.asked, question.fact), drawn)
+        false = question_of(other.asked, other.fact).false
+        assert not unknown & set(f"{other.asked} {other.fact} {false}".split(" "))
+
+
+def test_some_words_of_made_up_questions_are_coined() -> None:
+    drawn, words = Random(5), set()
+    for question in drawn.sample(BANK.questions, 200):
+        other = imagined(Observation(question.asked, question.fact), drawn)
+        words |= set(f"{other.asked} {other.fact}".split(" "))
+    assert 0.3 < len(words - BANK.all_words) / len(words) < 0.7
+
+
 def test_half_of_the_made_up_open_questions_name_what_is_known() -> None:
     drawn, trivial = Random(1), 0
     asked = [one for one in BANK.questions if BANK.share_of(one) == "train"]
@@ -99,9 +122,9 @@ def test_some_practice_corrects_itself() -> None:
     assert all(says(reply.action, question.fact) for reply in found)
 
 
-def test_every_word_of_a_prompt_and_of_an_answer_is_in_the_vocabulary() -> None:
+def test_every_word_of_a_training_prompt_and_of_its_answer_is_in_the_vocabulary() -> None:
     words = set(TASK.vocabulary())
-    for question in BANK.questions[::50]:
+    for question in [one for one in BANK.questions if BANK.share_of(one) == "train"][::50]:
         text = f"{question.asked} {write(question.level, question.fact, Random(1))}"
         assert set(text.split(" ")) <= words
     assert set(BANK.vocabulary) <= words
