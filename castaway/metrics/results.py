@@ -136,7 +136,8 @@ def shares_table(evaluate: Figures) -> list[str]:
 def games_table(evaluate: Figures, seat: str = "", policy: str = "final") -> str:
     """One row for each game, with the success rates of a policy and of the other players, by seat.
 
-    The last column is the share of the gap between the worst and the best of these players that the policy closes.
+    Then the share of the gap between the worst and the best of these players that the policy closes and, if it was
+    computed, its normalised relative advantage over the opponent of the main seat.
     """
     games: Figures = figure(evaluate, "games")
     others = [name for name in evaluate if name not in PLAYERS and "gap_closed" not in evaluate[name]]
@@ -151,9 +152,11 @@ def games_table(evaluate: Figures, seat: str = "", policy: str = "final") -> str
     rows = []
     for game, found in [*games.items(), ("all", evaluate)]:
         cells = [percent(figure(found[player], f"{prefix}success_rate")) for prefix in seats for player in players]
-        rows.append([game, *cells, share(found[policy], "gap_closed")])
+        advantage = [f"{found[policy][name]:+.2f}" for name in ("relative_advantage",) if name in found[policy]]
+        rows.append([game, *cells, share(found[policy], "gap_closed"), *advantage])
     heading = f"Success by game, and the share of the gap closed by `{policy}` (95 %):"
-    return f"{heading}\n\n{table([*header, 'gap closed'], rows)}"
+    header += ["gap closed", "relative advantage"][: len(rows[0]) - len(header)]
+    return f"{heading}\n\n{table(header, rows)}"
 
 
 def _policy_cells(figures: Figures, others: Sequence[str]) -> list[str]:

@@ -4,6 +4,12 @@
 
 It is computed for each game and each seat; the figure over all games is the mean of the games. The search sees the true
 state, as all searches of OpenSpiel do, so in games with hidden cards no fair player can reach it.
+
+Beside it stands GTBench's normalised relative advantage over the opponent (Duan et al. 2024, arXiv:2402.12348):
+
+    (sum of the player's results - sum of the opponent's) / (sum of the absolute values of both)
+
+with 1 for a game that is won, -1 for a lost one and 0 for a draw: from -1 to 1.
 """
 
 from __future__ import annotations
@@ -34,10 +40,10 @@ def comparison(played: Mapping[str, Sequence[Played]], main_seat: str) -> dict[s
         main_seat: the seat whose figures have no prefix.
 
     Returns:
-        For each policy `gap_closed`, the mean over the games; for `FLOOR` and `CEILING` the figures that evaluation
-        reports of a policy; under `games`, by game and player, `episodes`, `invalid_rate`, `success_rate` and
-        `gap_closed`. Shares have 95 % intervals in `_low` and `_high`; those of `gap_closed` are bootstrap intervals,
-        with the same resampled episodes for all players.
+        For each player `relative_advantage` and for each policy `gap_closed`, the means over the games; for `FLOOR` and
+        `CEILING` the figures that evaluation reports of a policy; under `games`, by game and player, `episodes`,
+        `invalid_rate`, `success_rate`, `gap_closed` and `relative_advantage`. Shares have 95 % intervals in `_low` and
+        `_high`; those of `gap_closed` are bootstrap intervals, with the same resampled episodes for all players.
     """
     seats = list(dict.fromkeys(one.seat for one in played[FLOOR]))
     names = sorted({_game(one) for one in played[FLOOR]})
@@ -55,11 +61,13 @@ def comparison(played: Mapping[str, Sequence[Played]], main_seat: str) -> dict[s
             won = {player: [one.outcome.success for one in found] for player, found in rows.items()}
             gaps = _gaps(won, generator)
             for player, found in rows.items():
-                games[name][player] |= _rates(found, prefix)
+                games[name][player] |= {**_rates(found, prefix), f"{prefix}relative_advantage": _advantage(found)}
                 shares[player].append(gaps[player])
                 if player not in (FLOOR, CEILING):
                     games[name][player] |= _interval(*gaps[player]).entries(f"{prefix}gap_closed")
         for player, found_shares in shares.items():
+            everywhere = [games[name][player][f"{prefix}relative_advantage"] for name in names]
+            overall[player][f"{prefix}relative_advantage"] = sum(everywhere) / len(everywhere)
             if player in (FLOOR, CEILING):
                 overall[player] |= _figures([one for one in played[player] if one.seat == seat], prefix)
                 continue
@@ -94,6 +102,12 @@ def _gaps(
         )
         for player, found in won.items()
     }
+
+
+def _advantage(found: Sequence[Played]) -> float:
+    """The normalised relative advantage; 0 if every game was drawn."""
+    results = [2.0 * one.outcome.details["score"] - 1.0 for one in found]
+    return sum(results) / (sum(map(abs, results)) or 1.0)
 
 
 def _interval(value: float, resampled: Numbers) -> Interval:

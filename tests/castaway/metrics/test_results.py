@@ -71,6 +71,14 @@ def test_other_players_come_last_and_games_have_a_table_of_their_own() -> None:
     assert everything[:4] == ["all", "45.0 %", "70.0 %", "95.0 %"] and everything[-1] == "60.0 % (50.0 to 70.0)"
 
 
+def test_a_relative_advantage_is_the_last_column() -> None:
+    own = {"gap_closed": 0.5, "gap_closed_low": 0.4, "gap_closed_high": 0.6, "relative_advantage": 0.25}
+    players = {"random": policy(0.5), "mcts-100": policy(0.9), "final": {**policy(0.8), **own}}
+    header, _, nim, everything = cells(games_table({**players, "games": {"nim": players}}).split("\n\n")[1])
+    assert header[-2:] == ["gap closed", "relative advantage"]
+    assert nim[-1] == everything[-1] == "+0.25"
+
+
 def test_a_task_with_one_seat_has_no_column_for_a_second() -> None:
     single = {name: value for name, value in policy(0.8).items() if not name.startswith("traitor")}
     header, _, row = cells(results_table({"final": single}))

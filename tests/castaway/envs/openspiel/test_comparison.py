@@ -1,5 +1,6 @@
 """How much of the gap a policy closes, on numbers that can be worked out by hand."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,17 @@ def test_the_gap_by_hand() -> None:
         assert figures["final"]["gap_closed"] == pytest.approx(0.5)
         assert figures["base"]["invalid_rate"] == 0.25 and figures["final"]["invalid_rate"] == 0.0
         assert figures[CEILING]["success_rate"] == pytest.approx(0.8)
+
+
+def test_the_relative_advantage_by_hand() -> None:
+    found = comparison({"final": played(12), FLOOR: played(5), CEILING: played(20)}, "random")
+    # Of 20 games 12 are won and 8 are lost: (12 - 8 - (8 - 12)) / (20 + 20).
+    assert found["final"]["relative_advantage"] == pytest.approx(0.2)
+    assert (found[FLOOR]["relative_advantage"], found[CEILING]["relative_advantage"]) == pytest.approx((-0.5, 1.0))
+    half = [replace(one, outcome=Outcome(False, "", {"score": 0.5})) for one in played(0)]
+    half[0] = replace(half[0], outcome=Outcome(True, "", {"score": 1.0}))
+    drawn = comparison({"final": half, FLOOR: half, CEILING: half}, "random")["games"]
+    assert sorted(figures["final"]["relative_advantage"] for figures in drawn.values()) == [0.0, 1.0]
 
 
 def test_a_further_seats_figures_bear_its_name() -> None:
