@@ -26,6 +26,8 @@ from stages.context import Context
 
 PROBES = 16
 """Number of prompts on which the logits are compared."""
+LAST_TOKENS = 64
+"""Tokens at the end of each prompt whose logits are compared: those of whole prompts would take gigabytes."""
 
 
 def run(context: Context) -> dict[str, Any]:
@@ -75,9 +77,9 @@ def _merged(adapted: Any, base: Path, context: Context) -> Any:
 
 
 def _logits(model: Any, prompts: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Logits of shape (1, tokens, vocabulary) for each prompt of shape (1, tokens)."""
+    """Logits of shape (1, last tokens, vocabulary) for each prompt of shape (1, tokens)."""
     with torch.inference_mode():
-        return [model(input_ids=prompt, use_cache=False).logits for prompt in prompts]
+        return [model(input_ids=prompt, use_cache=False, logits_to_keep=LAST_TOKENS).logits for prompt in prompts]
 
 
 def _divergence(before: torch.Tensor, after: torch.Tensor) -> float:

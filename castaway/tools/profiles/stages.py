@@ -31,8 +31,8 @@ START = 8
 """Seconds until a stage has imported its libraries and loaded its model."""
 WIDTH = 256
 """Tokens of a row of pretraining text (`stages/base.py`)."""
-PROBES = 16
-"""Prompts on which the stage `merge` compares the models."""
+PROBES, LAST_TOKENS = 16, 64
+"""Prompts on which the stage `merge` compares the models, and how much of their ends."""
 PARALLEL = 128
 """Episodes that the stage `evaluate` plays side by side."""
 
@@ -239,9 +239,9 @@ class _Run:
         # Weights of 4 bits are dequantised into a second model.
         loading = trunk.loading + (trunk.bytes * trunk.sizes.parameters if trunk.four_bit else 0)
         peak = LIBRARIES + max(loading, 13 * trunk.sizes.parameters if wide else 0)
-        # The logits of whole prompts, of both models; and of one of them their logarithms, in float64.
-        width = (FULL if wide else 2) * trunk.sizes.vocabulary
-        peak += 2 * PROBES * self._load.prompt * width + 4 * 8 * self._longest * trunk.sizes.vocabulary
+        # The logits of both models for the ends of prompts; and of one of them their logarithms, in float64.
+        seen = min(self._longest, LAST_TOKENS) * trunk.sizes.vocabulary
+        peak += 2 * PROBES * seen * (FULL if wide else 2) + 4 * 8 * seen
         return Need(f"merge@{self._run}", peak, 0, START / 2 + peak / 2e8, "set merge.dtype to bfloat16")
 
     def _drawing(self, games: int) -> float:

@@ -67,6 +67,8 @@ def test_the_profiles_fit_their_gpu(name: str, most: float) -> None:
 def test_whole_stages_took_about_as_much_memory_as_estimated(run: str, stage: str) -> None:
     if (stage, run) == ("evaluate", "openspiel"):
         pytest.skip("measured before evaluations gave large blocks back")
+    if stage == "merge":
+        pytest.skip("measured when merges still compared whole prompts")
     record = json.loads((RECORDS / run / "runs" / f"{stage}.json").read_text("utf-8"))
     measured = record["peak_memory_gib"] * 2**30
     params = read_params(ROOT / "profiles" / "smollm2-bfloat16.yaml")
