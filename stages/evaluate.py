@@ -28,7 +28,6 @@ from castaway.metrics.policies import CHOSEN_FROM, POLICIES
 from castaway.models.memory import return_large_blocks
 from castaway.models.policy import load_adapter, load_model, using
 from castaway.models.reward import RewardScorer
-from castaway.models.rows import SMALL
 from castaway.models.scorer import Scorer
 from castaway.models.tokens import ChatTokenizer
 from castaway.models.training import seed_everything
@@ -112,8 +111,7 @@ def _drawn_here(context: Context) -> Players:
     tokenizer = ChatTokenizer.load(context.folder("base"))
     for model, adapters in (_base(context), _trained(context)):
         actor = ActorCritic(model).to(context.torch_device)
-        if actor.hidden_size >= SMALL:
-            return_large_blocks()
+        return_large_blocks(actor.hidden_size)
         scorer = _scorer(context, model, tokenizer) if context.params.evaluate.best_of > 1 else None
         for name, adapter in adapters.items():
             policy = ModelPolicy(actor, tokenizer, sampling_rules(context, tokenizer), generator_of(context))

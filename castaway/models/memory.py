@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import ctypes
 
+from castaway.models.rows import SMALL
+
 LARGE_BLOCK = 2**22
 """Blocks from this size on, in bytes, are returned as soon as they are freed; a mebibyte costs a third more time."""
 MMAP_THRESHOLD = -3
 """`M_MMAP_THRESHOLD` of mallopt(3)."""
 
 
-def return_large_blocks() -> None:
+def return_large_blocks(hidden_size: int) -> None:
     """From now on, malloc requests each large block from the kernel and returns it when it is freed.
 
-    Does nothing without glibc.
+    Does nothing for a small model, whose blocks are not worth it, nor without glibc.
     """
+    if hidden_size < SMALL:
+        return
     library = ctypes.CDLL(None)
     if hasattr(library, "mallopt"):
         library.mallopt(MMAP_THRESHOLD, LARGE_BLOCK)
