@@ -22,21 +22,27 @@ from castaway.errors import CastawayError
 from castaway.tasks.registry import read_params
 
 AS_SHIPPED = "as shipped"
-VARIANTS: dict[str, dict[str, dict[str, float | bool]]] = {
+IMITATION = "what the expert plays alone, no PPO"
+VARIANTS: dict[str, dict[str, dict[str, float | bool | str]]] = {
     "marooned": {
         AS_SHIPPED: {},
         "per-turn bandit": {"gamma_turn": 0.0},
         "without process reward": {"penalty_weight": 0.0},
         "without SFT passes": {"sft_interval": 1_000_000},
         "without reward model": {"reward_model_weight": 0.0},
+        "without the expert's moves": {"correct": "invalid"},
+        IMITATION: {"learning_rate": 1e-12},
     },
     "openspiel": {
         AS_SHIPPED: {},
+        "without the expert's moves": {"correct": "invalid"},
+        IMITATION: {"learning_rate": 1e-12},
         "without replay": {"replay.share": 0.0},
         "without curriculum": {"curriculum": False},
     },
 }
-"""For each run, the changes of `ppo` in params.yaml by variant. In a bandit, the return of a turn is its own reward."""
+"""For each run, the changes of `ppo` in params.yaml by variant. In a bandit, the return of a turn is its own reward.
+With a learning rate of all but 0 PPO does nothing, and what remains are the SFT passes on what the teacher said."""
 FURTHER_EPISODES = 10
 """Episodes of every seat except the first; few, since only the first seat is compared."""
 MEASURED = ("success_rate", "invalid_rate", "mean_return", "episodes")
@@ -60,7 +66,7 @@ def main(arguments: Sequence[str]) -> int:
     return status_of(work)
 
 
-def settings(task: str, variant: str, episodes: int) -> dict[str, float | bool]:
+def settings(task: str, variant: str, episodes: int) -> dict[str, float | bool | str]:
     """The parameters that an experiment sets, by dotted key; where the run overrides a key, in the run's block."""
     own = read_params(ROOT / "params.yaml").tasks[task].overrides
     evaluation = {"episodes": episodes, "further_episodes": FURTHER_EPISODES, "best_of": 1}
@@ -72,7 +78,7 @@ def settings(task: str, variant: str, episodes: int) -> dict[str, float | bool]:
     return {**changed, **{path("evaluate", key): value for key, value in evaluation.items()}}
 
 
-def measure(task: str, variant: str, seed: int, changes: Mapping[str, float | bool]) -> dict[str, float | str]:
+def measure(task: str, variant: str, seed: int, changes: Mapping[str, float | bool | str]) -> dict[str, float | str]:
     """Run one experiment, unless it has been run for this commit, and return the metrics of its policy `ppo`.
 
     Raises:

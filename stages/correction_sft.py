@@ -16,7 +16,7 @@ from castaway.models.preferences import preference_trainer
 from castaway.models.tokens import ChatTokenizer
 from castaway.models.trainers import reply_trainer
 from castaway.models.training import labelled, seed_everything
-from castaway.rl.corrections import Correction, correction_pair, correction_tokens, read_corrections
+from castaway.rl.corrections import Correction, confirms, correction_pair, correction_tokens, read_corrections
 from stages.context import Context
 
 
@@ -25,7 +25,10 @@ def run(context: Context) -> dict[str, Any]:
     params = context.params.correction_sft
     seed_everything(context.params.seed, context.params.threads)
     base, sft, ppo = (context.folder(stage) for stage in ("base", "sft", "ppo"))
-    corrections = read_corrections(ppo / "corrections.jsonl")[-params.limit :]
+    corrections = read_corrections(ppo / "corrections.jsonl")
+    if params.method == "dpo":  # which prefers one reply to another
+        corrections = [one for one in corrections if not confirms(one)]
+    corrections = corrections[-params.limit :]
     if not corrections:
         for name in ("adapter_config.json", "adapter_model.safetensors"):
             shutil.copy(ppo / name, context.output / name)

@@ -39,6 +39,7 @@ from castaway.tasks.registry import task_of
 from castaway.tasks.task import Task
 from castaway.teacher.base import Teacher, TeacherOutage
 from castaway.teacher.choice import chosen_teacher
+from castaway.teacher.rules import Corrector
 from stages.context import Context
 
 
@@ -72,9 +73,10 @@ def _train(context: Context) -> tuple[PpoTrainer, list[dict[str, float]]]:
     """Train all steps, from the newest checkpoint on; returns the trainer and the metrics of every step."""
     task = task_of(context.params, context.run)
     _check_lengths(context)
-    expert = task.expert if context.params.ppo.correct == "mistakes" else None
+    kind = context.params.ppo.correct
+    corrector = None if kind == "invalid" else Corrector(task.expert, kind == "moves", task.shortfall)
     choice = chosen_teacher(
-        context.params.teacher, task.rubric(), task.make().rules, context.verdicts, context.trace, expert
+        context.params.teacher, task.rubric(), task.make().rules, context.verdicts, context.trace, corrector
     )
     with choice as teacher, _served(context) as served:
         trainer = _trainer(context, task, teacher, served)

@@ -137,8 +137,11 @@ class PpoParams(StageSection):
     penalty_weight: NonNegative
     """Weight of the teacher's penalty for each reply."""
     reward_model_weight: NonNegative
-    correct: Literal["invalid", "mistakes"]
-    """What the teacher corrects: `invalid` replies alone, or legal `mistakes` too, by the task's expert."""
+    correct: Literal["invalid", "mistakes", "moves"]
+    """What the teacher corrects: `invalid` replies alone; legal `mistakes` too, by the task's expert; or all `moves`:
+    it says of each turn what the expert plays."""
+    corrections_kept: PositiveInteger
+    """How many corrections are kept for correction-SFT: the newest."""
     sft_interval: PositiveInteger
     """Number of steps between SFT passes on new corrections."""
     sft_minimum: PositiveInteger

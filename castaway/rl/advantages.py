@@ -8,10 +8,11 @@
 
 and from the last token of a turn to the first token of the agent's next one,
 
-    delta_t = r_t + gamma_turn * V'_1 - V_t
-    A_t     = delta_t + gamma_turn * lambda_turn * A'_1
+    delta_t = r_t + gamma_turn^n * V'_1 - V_t
+    A_t     = delta_t + gamma_turn^n * lambda_turn * A'_1
 
-where V'_1 and A'_1 belong to the first token of the next turn. After the last turn A' is 0, and V' is 0 if the episode
+where V'_1 and A'_1 belong to the first token of the next turn, n rounds later: 1, or more if the agent had no turn in
+some. After the last turn A' is 0, and V' is 0 if the episode
 has ended there; if it merely was cut off, V' is the value of the turn that followed. Returns are A_t + V_t.
 
 The others need no critic. They compare the discounted return G_t = r_t + gamma * G_{t+1}, at the same two speeds, with
@@ -60,6 +61,7 @@ def gae(
     rewards: Tokens,
     values: Tokens,
     discounts: Discounts,
+    rounds: Sequence[int] | None = None,
     bootstrap: float = 0.0,
 ) -> list[list[float]]:
     """Advantages of one trajectory by dual-discount GAE.
@@ -68,6 +70,7 @@ def gae(
         rewards: for each turn, the reward of each of its tokens; a turn's own reward stands on its last token.
         values: for each turn, the value before each of its tokens.
         discounts: gamma and lambda of both speeds.
+        rounds: for each turn, how many rounds later the next one follows; None: always one.
         bootstrap: the value of what follows the last turn; 0 where the episode has ended.
 
     Returns:
@@ -78,10 +81,12 @@ def gae(
     """
     advantages: list[list[float]] = []
     next_value, next_advantage = bootstrap, 0.0
-    for turn_rewards, turn_values in zip(reversed(rewards), reversed(values), strict=True):
+    steps = rounds or [1] * len(rewards)
+    for turn_rewards, turn_values, passed in zip(reversed(rewards), reversed(values), reversed(steps), strict=True):
         if not turn_rewards or len(turn_rewards) != len(turn_values):
             raise ValueError("every turn needs tokens, and as many rewards as values")
-        gamma, decay = discounts.gamma_turn, discounts.gamma_turn * discounts.lambda_turn
+        gamma = discounts.gamma_turn**passed
+        decay = gamma * discounts.lambda_turn
         turn: list[float] = []
         for reward, value in zip(reversed(turn_rewards), reversed(turn_values), strict=True):
             next_advantage = reward + gamma * next_value - value + decay * next_advantage
@@ -92,10 +97,10 @@ def gae(
     return advantages[::-1]
 
 
-def returns(rewards: Tokens, discounts: Discounts) -> list[list[float]]:
-    """The discounted return from each token of one trajectory on: G_t = r_t + gamma * G_{t+1}."""
+def returns(rewards: Tokens, discounts: Discounts, rounds: Sequence[int] | None = None) -> list[list[float]]:
+    """The discounted return from each token of one trajectory on: G_t = r_t + gamma * G_{t+1}; `rounds` as in `gae`."""
     whole = Discounts(discounts.gamma_turn, 1.0, discounts.gamma_token, 1.0)
-    return gae(rewards, [[0.0] * len(turn) for turn in rewards], whole)
+    return gae(rewards, [[0.0] * len(turn) for turn in rewards], whole, rounds)
 
 
 Starts = Sequence[float]

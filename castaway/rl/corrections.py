@@ -1,4 +1,7 @@
-"""Corrections: the student's wrong replies, each with the right one, to be learned by supervised fine-tuning (SFT)."""
+"""Corrections: the student's replies, each with the right one, to be learned by supervised fine-tuning (SFT).
+
+With `ppo.correct: moves` the right reply may have the student's own action: it is confirmed.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,11 @@ from castaway.tasks.reply import Reply, parse_reply
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """The student's own prompt, its wrong answer, and the right one."""
+    """The student's own prompt, its answer, and the right one."""
 
     messages: tuple[Message, ...]
     wrong: str
+    """The student's; right as well, if it is confirmed."""
     target: str
     """In exactly the typed form: parsed again, it gives the action that the teacher meant."""
     kept: str
@@ -30,8 +34,13 @@ class Correction:
 
 
 def corrected(turn: Turn) -> bool:
-    """Whether the teacher has another action for a turn, which is invalid, or a mistake for which it knows a better."""
+    """Whether the teacher has an action for a turn: in the place of an invalid one, or as what it would have played."""
     return not turn.valid or bool(turn.better)
+
+
+def confirms(correction: Correction) -> bool:
+    """Whether the right action is the student's own."""
+    return parse_reply(correction.wrong).action == parse_reply(correction.target).action
 
 
 def correct(turn: Turn) -> Correction:
@@ -41,7 +50,7 @@ def correct(turn: Turn) -> Correction:
     replaced by the teacher's: kept above another action, it would teach that the one follows from the other.
 
     Raises:
-        ValueError: the teacher has no other action, or the correction does not read back as the teacher's action.
+        ValueError: the teacher has no action for it, or the correction does not read back as the teacher's action.
     """
     if not corrected(turn):
         raise ValueError("a turn that stands has no correction")

@@ -21,13 +21,12 @@ import torch
 
 from castaway.config.ppo import PpoParams
 from castaway.models.memory import return_large_blocks
-from castaway.models.rows import SMALL
 from castaway.models.scorer import Scorer
 from castaway.models.tokens import ChatTokenizer
 from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.ahead import meanwhile
 from castaway.rl.continuing import Batch, ContinuingRollout
-from castaway.rl.corrections import Correction, correct, corrected, correction_tokens
+from castaway.rl.corrections import Correction, confirms, correct, corrected, correction_tokens
 from castaway.rl.draws import EvenDraws
 from castaway.rl.kl import KlCoefficient
 from castaway.rl.outages import played_by_all
@@ -107,8 +106,7 @@ class PpoTrainer:
         self._rival = self._frozen_pool(seed)
         self._validation = self._made_validation(validation, served is not None) if validation else None
         self._update = PolicyUpdate(actor, params, self.generators[1], self.ranks)
-        if actor.hidden_size >= SMALL:
-            return_large_blocks()
+        return_large_blocks(actor.hidden_size)
         tables = len(self.ranks.share(range(params.episodes_per_step)))
         self._draws = EvenDraws(source, self.ranks)
         self._continuing = ContinuingRollout(make, self._draws.draw, self._sampler, teacher, tables, self._rival)
@@ -295,9 +293,9 @@ class PpoTrainer:
                 self.agreement.add(*judgement)
         mine = [correct(turn) for turn in turns if corrected(turn)]
         found = [correction for part in self.ranks.gather(mine) for correction in part]
-        self.corrections += found
+        self.corrections = [*self.corrections, *found][-self.params.corrections_kept :]
         self.fresh += found
-        return len(found)
+        return sum(not confirms(correction) for correction in found)
 
 
 def _judgement(turn: Turn) -> tuple[Any, ...]:

@@ -37,10 +37,13 @@ def turn_reward(turn: Turn, model_score: float, params: PpoParams) -> float:
 
     reward_scale * (environment + penalty_weight * penalty) + reward_model_weight * reward model
 
+    What the environment paid in later rounds, in which the agent had no turn, is discounted by gamma_turn for each.
+
     A reply that was cut off gets `cut_off_pay` of that if it is a gain, and all of it if it is a loss: the part that is
     missing might have been anything, and paying for it in full would teach the policy not to stop.
     """
-    paid = params.reward_scale * (turn.reward + params.penalty_weight * turn.penalty)
+    early = sum((1.0 - params.gamma_turn**rounds) * amount for rounds, amount in enumerate(turn.later, start=1))
+    paid = params.reward_scale * (turn.reward - early + params.penalty_weight * turn.penalty)
     paid += params.reward_model_weight * model_score
     return paid * params.cut_off_pay if turn.cut_off and paid > 0 else paid
 
@@ -141,6 +144,7 @@ def _advantages(
         lambda_token=params.lambda_token,
     )
     own = iter(trainers)
+    rounds = [[1 + len(turn.later) for turn in trajectory.turns] for trajectory in trajectories]
     rewards = [
         [
             token_rewards(next(own), ref, turn_reward(turn, score, params), kl_coefficient, params.kl_estimator)
@@ -149,7 +153,7 @@ def _advantages(
         for trajectory, reference, scores in zip(trajectories, references, model_scores, strict=True)
     ]
     if params.estimator != "gae":
-        found = [returns(paid, discounts) for paid in rewards]
+        found = [returns(paid, discounts, rows) for paid, rows in zip(rewards, rounds, strict=True)]
         keys = [_group(trajectory, params) for trajectory in trajectories]
         mine = [Member(key, [turn[0] for turn in turns]) for key, turns in zip(keys, found, strict=True)]
         everybody = [member for part in ranks.gather(mine) for member in part]
@@ -157,9 +161,9 @@ def _advantages(
         return [turn for turns in compared for turn in turns], [turn for turns in found for turn in turns]
     advantages: list[list[float]] = []
     targets: list[list[float]] = []
-    for trajectory, paid in zip(trajectories, rewards, strict=True):
+    for trajectory, paid, passed in zip(trajectories, rewards, rounds, strict=True):
         values = [turn.values for turn in trajectory.turns]
-        estimated = gae(paid, values, discounts, trajectory.bootstrap)
+        estimated = gae(paid, values, discounts, passed, trajectory.bootstrap)
         advantages += estimated
         targets += [[a + v for a, v in zip(*pair, strict=True)] for pair in zip(estimated, values, strict=True)]
     return advantages, targets

@@ -81,10 +81,12 @@ class Table:
             {attempt.prompt.agent: verdict.action for attempt, verdict in zip(attempts, verdicts, strict=True)}
         )
         paid = self.environment.step(self.played[-1])
-        for agent, amount in paid.items():
+        for agent, trajectory in self.trajectories.items():
             # An agent without a prompt in this round may be paid too: that belongs to its latest turn.
-            if agent in self.trajectories:
-                self.trajectories[agent].turns[-1].reward += amount
+            latest, amount = trajectory.turns[-1], paid.get(agent, 0.0)
+            latest.reward += amount
+            if agent not in self.played[-1]:
+                latest.later.append(amount)
 
     def episode(self) -> Episode:
         """The finished episode."""

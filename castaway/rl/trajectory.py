@@ -39,10 +39,12 @@ class Turn:
     critique: str = ""
     reward: float = 0.0
     """Paid by the environment from this turn until the agent's next one."""
+    later: list[float] = field(default_factory=list)
+    """The parts of it that were paid in the rounds after the turn's own, in which the agent had no turn."""
     reasoning: str = ""
     """The teacher's reasoning, where the student's does not stand; else empty."""
     better: str = ""
-    """For a legal mistake, the action that the teacher would rather have seen."""
+    """For a legal action, the one that the teacher would play, if it says so; it may be the same."""
     source: str = "none"
     """Who judged the reply: `rules`, the name of a model, or `none`."""
     dispute: Dispute | None = None

@@ -92,6 +92,14 @@ class Task(ABC, Generic[Game]):
         Example: `return lambda prompt: any_move(prompt) if random.random() < carelessness else self.expert(prompt)`.
         """
 
+    def shortfall(self, prompt: Prompt, action: str) -> float | None:
+        """How much a legal action falls short of the best one: 0 if none is better, 1 if all others are.
+
+        With `ppo.correct: moves` the teacher's penalty grows with it. Example: `return better / (legal - 1)`. By
+        default None: not known.
+        """
+        return None
+
     # Which episodes are played ---------------------------------------------------------------------------------------
 
     @property

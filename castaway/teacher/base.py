@@ -11,6 +11,7 @@ Penalties are on one scale, 0 down to -5:
 | a minor flaw: a legal action, but no reasoning | -0.3 |
 | wrong form: no action line, misspelt arguments | -0.5 to -1 |
 | no action of the game, a forbidden or an impossible one | -1 to -2 |
+| a legal move, though others are better | 0 to -2 |
 | a strategic blunder, though legal | -2 to -3 |
 | gibberish | -3 to -5 |
 """
@@ -82,7 +83,7 @@ class Verdict:
     dispute: Dispute | None = None
     """Where a model was asked and differed from the rules, whoever prevailed."""
     better: str = ""
-    """For a legal mistake, the action that the teacher would rather have seen; the student's own is executed."""
+    """For a legal action, the one that the teacher would play, which may be the same; the student's own is executed."""
 
 
 class TeacherOutage(CastawayError):

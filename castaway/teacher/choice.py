@@ -11,13 +11,13 @@ from castaway.tasks.environment import Rules
 from castaway.teacher.base import Teacher
 from castaway.teacher.cache import AnswerCache
 from castaway.teacher.endpoint import endpoint_of
-from castaway.teacher.rules import Expert, RulesTeacher
+from castaway.teacher.rules import Corrector, RulesTeacher
 from castaway.teacher.served import Conduct, Observer, ServedTeacher
 
 
 @contextmanager
 def chosen_teacher(
-    params: TeacherParams, rubric: str, rules: Rules, store: Path, observer: Observer, expert: Expert | None
+    params: TeacherParams, rubric: str, rules: Rules, store: Path, observer: Observer, corrector: Corrector | None
 ) -> Iterator[Teacher]:
     """The teacher, closed afterwards.
 
@@ -27,13 +27,13 @@ def chosen_teacher(
         rules: the task's.
         store: file in which the answers of a served teacher are kept.
         observer: is shown a sample of the calls to a served teacher.
-        expert: a competent player that corrects legal mistakes; None: they are not corrected.
+        corrector: corrects legal moves; None: they are not corrected.
     """
     if params.kind == "rules":
-        yield RulesTeacher(rules, expert)
+        yield RulesTeacher(rules, corrector)
         return
     conduct = Conduct(cascade=params.cascade, override_legal=params.override_legal, on_outage=params.on_outage)
-    teacher = ServedTeacher(rubric, rules, endpoint_of(params), conduct, AnswerCache(store), observer, expert)
+    teacher = ServedTeacher(rubric, rules, endpoint_of(params), conduct, AnswerCache(store), observer, corrector)
     try:
         yield teacher
     finally:

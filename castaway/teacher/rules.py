@@ -30,6 +30,8 @@ PRICES: dict[Severity, Price] = {
 NO_REASONING = -0.3
 NO_ACTION = -1.0
 BLUNDER = -2.0
+SHORTFALL = -2.0
+"""For the worst of several legal moves; see `castaway.tasks.task.Task.shortfall`."""
 GIBBERISH = -4.0
 
 
@@ -37,18 +39,32 @@ Expert = Callable[[Prompt], Reply]
 """A competent player, as `castaway.tasks.task.Task.expert`."""
 
 
+@dataclass(frozen=True, slots=True)
+class Corrector:
+    """Who corrects legal moves, and which of them."""
+
+    expert: Expert
+    every_move: bool = False
+    """Say of each move what the expert plays, as DAgger does (Ross, Gordon and Bagnell 2011, arXiv:1011.0686), also
+    where that is the student's own: whoever learns from its mistakes alone learns to do otherwise everywhere. False:
+    correct only what the rules call a mistake."""
+    shortfall: Callable[[Prompt, str], float | None] = lambda prompt, action: None
+    """As `castaway.tasks.task.Task.shortfall`; where it is not known, each move but the expert's own counts as worse,
+    and costs nothing."""
+
+
 class RulesTeacher:
     """A `Teacher` made of an environment's `Rules`."""
 
-    def __init__(self, rules: Rules, expert: Expert | None = None) -> None:
+    def __init__(self, rules: Rules, corrector: Corrector | None = None) -> None:
         """Judge by these rules.
 
         Args:
             rules: of the game.
-            expert: a competent player, whose replies correct legal mistakes; None: these are punished alone.
+            corrector: corrects legal moves; None: mistakes among them are punished alone.
         """
         self._rules = rules
-        self._expert = expert
+        self._corrector = corrector
         self.counts: Mapping[str, int] = {}
 
     def judge(self, attempts: Sequence[Attempt]) -> list[Verdict]:
@@ -69,16 +85,29 @@ class RulesTeacher:
             return _put_right(action, price.penalty, refusal.sentence, reasoning)
         blunder = self._rules.blunder(observation, reply.action)
         if blunder:
-            return self._with_better(attempt, _allowed(reply.action, BLUNDER, blunder))
-        if not reply.reasoning:
-            return _allowed(reply.action, NO_REASONING, "The REASONING line is missing.")
-        return _allowed(reply.action, 0.0, "")
-
-    def _with_better(self, attempt: Attempt, verdict: Verdict) -> Verdict:
-        """The verdict on a legal mistake, with the expert's move instead, if that is another one."""
-        found = self._expert(attempt.prompt) if self._expert else None
-        if found is None or found.action == verdict.action:
+            verdict = _allowed(reply.action, BLUNDER, blunder)
+        elif not reply.reasoning:
+            verdict = _allowed(reply.action, NO_REASONING, "The REASONING line is missing.")
+        else:
+            verdict = _allowed(reply.action, 0.0, "")
+        if self._corrector is None or not (blunder or self._corrector.every_move):
             return verdict
+        return self._with_better(attempt, verdict, self._corrector)
+
+    def _with_better(self, attempt: Attempt, verdict: Verdict, corrector: Corrector) -> Verdict:
+        """The verdict on a legal move, with the expert's move, if that is a better one or each move is to have one."""
+        found = corrector.expert(attempt.prompt)
+        own, short = verdict.action, None
+        if corrector.every_move and found.action != own:
+            short = corrector.shortfall(attempt.prompt, own)
+        if found.action == own or short == 0.0:
+            if not corrector.every_move:
+                return verdict
+            why = found.reasoning if found.action == own else ""
+            return replace(verdict, better=own, reasoning=why or self._rules.reason(attempt.prompt.observation, own))
+        if short is not None:
+            critique = verdict.critique or f"{found.action} is better."
+            verdict = replace(verdict, penalty=min(verdict.penalty, SHORTFALL * short), critique=critique)
         reasoning = found.reasoning or self._rules.reason(attempt.prompt.observation, found.action)
         return replace(verdict, better=found.action, reasoning=reasoning)
 

@@ -24,7 +24,7 @@ from castaway.teacher.cache import AnswerCache
 from castaway.teacher.chat_client import ChatClient, Endpoint, ServerFault
 from castaway.teacher.loop import LoopThread
 from castaway.teacher.question import question
-from castaway.teacher.rules import Expert, RulesTeacher
+from castaway.teacher.rules import Corrector, RulesTeacher
 
 Question = list[Message]
 Found = str | Answer | ServerFault | None
@@ -58,16 +58,16 @@ class ServedTeacher:
         conduct: Conduct,
         cache: AnswerCache | None = None,
         observer: Observer = lambda name, inputs, outputs, began, ended: None,
-        expert: Expert | None = None,
+        corrector: Corrector | None = None,
     ) -> None:
         """Judge moves of the task that `rubric` describes; nothing is asked yet.
 
-        A sample of the calls is shown to `observer`; `expert` corrects legal mistakes.
+        A sample of the calls is shown to `observer`; `corrector` corrects legal moves.
         """
         self._observer = observer
         self._observed: deque[tuple[dict[str, Any], dict[str, Any], float, float]] = deque()
         self._rubric, self._rules, self._conduct = rubric, rules, conduct
-        self._by_rules = RulesTeacher(rules, expert)
+        self._by_rules = RulesTeacher(rules, corrector)
         self._model, self._cache = endpoint.model, cache
         self._schema = answer_schema()
         self._loop = LoopThread("teacher")

@@ -12,7 +12,7 @@ from castaway.envs.openspiel.environment import OpenSpielEnvironment
 from castaway.envs.openspiel.ids import episode_of
 from castaway.envs.openspiel.pairs import preference_pairs
 from castaway.envs.openspiel.params import OpenSpielParams
-from castaway.envs.openspiel.players import demonstrator, expert
+from castaway.envs.openspiel.players import demonstrator, expert, shortfall
 from castaway.envs.openspiel.practice import practice
 from castaway.envs.openspiel.reasons import AIMLESS
 from castaway.envs.openspiel.slips import slip
@@ -39,6 +39,10 @@ class OpenSpiel(Task[OpenSpielParams]):
     def expert(self, prompt: Prompt) -> Reply:
         """The reply with the best move by `castaway.envs.openspiel.expert`."""
         return expert(prompt)
+
+    def shortfall(self, prompt: Prompt, action: str) -> float | None:
+        """The share of the other moves that the expert holds to be better."""
+        return shortfall(prompt.observation, action)
 
     def demonstrator(self, random: Random, carelessness: float) -> Player:
         """An imperfect player: a random move in the share `carelessness` of its turns, otherwise the expert's."""

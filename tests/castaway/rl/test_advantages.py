@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from castaway.rl.advantages import Discounts, gae
+from castaway.rl.advantages import Discounts, gae, returns
 
 HALF = Discounts(gamma_turn=0.5, lambda_turn=0.5, gamma_token=0.8, lambda_token=0.5)
 NUMBERS = st.floats(-10, 10, allow_nan=False)
@@ -33,6 +33,15 @@ def test_what_was_cut_off_is_bootstrapped() -> None:
     assert gae([[3.0]], [[1.0]], HALF, bootstrap=4.0) == [[4.0]]
     # the first of two turns cut off before the second, whose value is 2: 1 + 0.5 * 2 - 3
     assert gae([[1.0]], [[3.0]], HALF, bootstrap=2.0) == [[-1.0]]
+
+
+def test_rounds_without_a_turn_pass_all_the_same() -> None:
+    # the second turn follows three rounds later: delta = 1 + 0.5^3 * 2 - 3 = -1.75; A = -1.75 + 0.5^3 * 0.5 * 2
+    assert gae([[1.0], [4.0]], [[3.0], [2.0]], HALF, [3, 1]) == [[-1.625], [2.0]]
+    # and what was cut off: 3 + 0.5^2 * 4 - 1
+    assert gae([[3.0]], [[1.0]], HALF, [2], bootstrap=4.0) == [[3.0]]
+    # G = 1 + 0.5^3 * 4
+    assert returns([[1.0], [4.0]], HALF, [3, 1]) == [[1.5], [4.0]]
 
 
 def test_two_turns_of_two_tokens() -> None:

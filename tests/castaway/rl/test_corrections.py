@@ -12,6 +12,7 @@ from castaway.envs.marooned.actions import FORMS, parse_action
 from castaway.envs.marooned.conduct import read
 from castaway.envs.marooned.teaching import MaroonedRules
 from castaway.rl.corrections import (
+    confirms,
     correct,
     corrected,
     correction_pair,
@@ -45,6 +46,13 @@ def turn(text: str, action: str, valid: bool = False) -> Turn:
         penalty=-1.0,
         critique="No.",
     )
+
+
+def test_a_move_that_the_teacher_would_play_too_is_confirmed() -> None:
+    own = turn("REASONING: so\nACTION: WAIT", "WAIT", valid=True)
+    same, other = (correct(replace(own, better=action, reasoning="rest")) for action in ("WAIT", "SOS"))
+    assert (same.target, confirms(same)) == ("REASONING: rest\nACTION: WAIT", True)
+    assert not confirms(other) and corrected(replace(own, better="WAIT")) and not corrected(own)
 
 
 @given(st.data())

@@ -14,10 +14,12 @@ from castaway.config.ppo import PpoParams, ValidationParams
 from castaway.models.tokens import ChatTokenizer
 from castaway.rl.actor_critic import ActorCritic, TurnBatch
 from castaway.rl.checkpoint import load_newest, save_checkpoint
+from castaway.rl.corrections import confirms
 from castaway.rl.ppo import PpoTrainer
 from castaway.tasks.environment import Outcome
+from castaway.tasks.reply import Reply
 from castaway.teacher.base import Attempt, Verdict
-from castaway.teacher.rules import RulesTeacher
+from castaway.teacher.rules import Corrector, RulesTeacher
 from tests.castaway.rl.small import AnyText, Crossroads, NoScorer, ppo_params, source_of, student
 
 LEFT, RIGHT, WRONG = "REASONING: a\nACTION: LEFT", "REASONING: a\nACTION: RIGHT", "REASONING: a\nACTION: "
@@ -67,6 +69,7 @@ def trainer(
     make: Callable[[], Crossroads] = Fork,
     curves: tuple[str, ...] = (),
     watched: Sequence[tuple[int, str]] = (),
+    corrector: Corrector | None = None,
     **changes: Any,
 ) -> PpoTrainer:
     actor, tokenizer = taught
@@ -81,7 +84,7 @@ def trainer(
             **changes,
         }
     )  # fmt: skip
-    teacher, source = RulesTeacher(AnyText()), source_of(seed)
+    teacher, source = RulesTeacher(AnyText(), corrector), source_of(seed)
     return PpoTrainer(
         copy.deepcopy(actor), tokenizer, make, teacher, NoScorer(), params, seed, source, None, curves, watched
     )
@@ -152,6 +155,18 @@ def test_corrections_are_collected_and_learned_from(taught: tuple[ActorCritic, C
         "REASONING: b\nACTION: LEFT",  # the teacher's reason
     }
     assert "sft_loss" not in first and second["sft_loss"] > 0 and ppo.fresh == []
+
+
+def test_what_an_expert_plays_is_learned_without_any_reward(taught: tuple[ActorCritic, ChatTokenizer]) -> None:
+    expert = Corrector(lambda prompt: Reply("a", "RIGHT"), every_move=True)
+    settings = {"sft_interval": 1, "sft_minimum": 1, "sft_learning_rate": 1e-3, "corrections_kept": 20}
+    ppo = trainer(taught, corrector=expert, learning_rate=1e-12, **settings)
+    before = chances(ppo, taught[1])
+    history = [ppo.step() for _ in range(8)]
+    after = chances(ppo, taught[1])
+    assert after[1] > before[1] + 0.1 and after[0] < before[0]
+    assert history[-1]["corrections"] < history[0]["corrections"]  # confirmed moves are none
+    assert len(ppo.corrections) == 20 and any(map(confirms, ppo.corrections))
 
 
 @pytest.mark.parametrize(

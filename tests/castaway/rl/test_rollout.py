@@ -38,7 +38,15 @@ def walk(*texts: str, teacher: bool = True) -> dict[str, Trajectory]:
 def test_what_is_paid_between_two_turns_belongs_to_the_earlier() -> None:
     trajectories = walk("LEFT", "RIGHT", "WAIT")
     assert [turn.reward for turn in trajectories["walker"].turns] == [0.0, 11.0, 0.0]
-    assert [turn.reward for turn in trajectories["guide"].turns] == [3.0]  # who speaks once earns to the end
+    (once,) = trajectories["guide"].turns
+    assert (once.reward, once.later) == (3.0, [1.0, 1.0])  # who speaks once earns to the end
+    assert not any(turn.later for turn in trajectories["walker"].turns)
+
+
+def test_what_is_paid_in_later_rounds_is_discounted() -> None:
+    (once,) = walk("LEFT", "RIGHT", "WAIT")["guide"].turns
+    params = ppo_params(reward_scale=1.0, gamma_turn=0.5)
+    assert turn_reward(once, 0.0, params) == pytest.approx(1.0 + 0.5 + 0.25)
 
 
 def test_a_replaced_turn_is_executed_as_the_teacher_says_and_marked() -> None:

@@ -17,7 +17,7 @@ from castaway.envs.marooned.teaching import MaroonedRules
 from castaway.tasks.environment import Prompt
 from castaway.tasks.reply import Reply
 from castaway.teacher.base import WORST_PENALTY, Attempt, Verdict
-from castaway.teacher.rules import RulesTeacher
+from castaway.teacher.rules import Corrector, RulesTeacher
 from tests.castaway.envs.marooned.tables import Table
 
 RULES = MaroonedRules()
@@ -120,19 +120,42 @@ def test_good_minor_and_foolish_moves_are_executed_as_they_are() -> None:
 
 
 def test_an_expert_corrects_a_mistake_and_nothing_else() -> None:
-    teacher = RulesTeacher(RULES, lambda prompt: Reply("rest", "WAIT"))
+    teacher = RulesTeacher(RULES, Corrector(lambda prompt: Reply("rest", "WAIT")))
     asked = prompt_at("discussion")
     rash, good, broken = teacher.judge(
         [Attempt.of(asked, f"REASONING: so\nACTION: {action}") for action in ("CALL_VOTE Eve", "SAY hello", "MOVING")]
     )
     assert (rash.valid, rash.action, rash.better, rash.reasoning) == (True, "CALL_VOTE Eve", "WAIT", "rest")
     assert (good.better, good.reasoning) == ("", "") and not broken.better
-    same = RulesTeacher(RULES, lambda prompt: Reply("so", "CALL_VOTE Eve"))
+    same = RulesTeacher(RULES, Corrector(lambda prompt: Reply("so", "CALL_VOTE Eve")))
     assert not same.judge([Attempt.of(asked, "REASONING: so\nACTION: CALL_VOTE Eve")])[0].better
 
 
+def test_an_expert_that_corrects_every_move_says_of_each_what_it_plays() -> None:
+    teacher = RulesTeacher(RULES, Corrector(lambda prompt: Reply("rest", "WAIT"), every_move=True))
+    texts = [f"REASONING: so\nACTION: {action}" for action in ("CALL_VOTE Eve", "SAY hello", "WAIT", "MOVING")]
+    verdicts = teacher.judge([Attempt.of(prompt_at("discussion"), text) for text in (*texts, "ACTION: SAY hello")])
+    assert [(one.better, one.penalty) for one in verdicts[:3]] == [("WAIT", -2.0), ("WAIT", 0.0), ("WAIT", 0.0)]
+    assert not verdicts[3].valid and not verdicts[3].better
+    assert (verdicts[4].better, verdicts[4].penalty, verdicts[4].reasoning) == ("WAIT", -0.3, "rest")
+
+
+def test_a_move_costs_as_much_as_it_falls_short_of_the_experts() -> None:
+    worse = {"CALL_VOTE Eve": 0.25, "SAY hello": 0.5, "SAY no": 0.0}
+    corrector = Corrector(lambda prompt: Reply("rest", "WAIT"), True, lambda prompt, action: worse[action])
+    texts = [f"REASONING: so\nACTION: {action}" for action in (*worse, "WAIT")]
+    rash, slow, good, best = RulesTeacher(RULES, corrector).judge(
+        [Attempt.of(prompt_at("discussion"), t) for t in texts]
+    )
+    assert (rash.penalty, rash.better, rash.critique) == (-2.0, "WAIT", "No evidence names Eve.")
+    assert (slow.penalty, slow.better, slow.critique) == (-1.0, "WAIT", "WAIT is better.")
+    # As good as the expert's own move: both are confirmed.
+    assert (good.penalty, good.better, good.critique) == (0.0, "SAY no", "")
+    assert (best.penalty, best.better, best.critique, best.reasoning) == (0.0, "WAIT", "", "rest")
+
+
 def test_an_expert_without_words_is_given_a_reason() -> None:
-    teacher = RulesTeacher(RULES, lambda prompt: Reply("", "WAIT"))
+    teacher = RulesTeacher(RULES, Corrector(lambda prompt: Reply("", "WAIT")))
     (verdict,) = teacher.judge([Attempt.of(prompt_at("discussion"), "REASONING: so\nACTION: CALL_VOTE Eve")])
     assert (verdict.better, verdict.reasoning) == ("WAIT", "rest")
 

@@ -20,7 +20,7 @@ from castaway.tasks.reply import Reply
 from castaway.teacher.base import WORST_PENALTY, Attempt, TeacherOutage, Verdict
 from castaway.teacher.cache import AnswerCache
 from castaway.teacher.chat_client import Endpoint
-from castaway.teacher.rules import RulesTeacher
+from castaway.teacher.rules import Corrector, RulesTeacher
 from castaway.teacher.served import Conduct, ServedTeacher
 
 RULES = MaroonedRules()
@@ -170,7 +170,8 @@ class NothingIsGood(MaroonedRules):
 @pytest.mark.parametrize("override", [False, True])
 def test_a_mistake_that_stands_is_corrected_by_the_expert(url: str, override: bool) -> None:
     conduct = Conduct(override_legal=override)
-    teacher = ServedTeacher("marooned", NothingIsGood(), Endpoint(url, "no"), conduct, expert=lambda _: Reply("b", "a"))
+    corrector = Corrector(lambda _: Reply("b", "a"))
+    teacher = ServedTeacher("marooned", NothingIsGood(), Endpoint(url, "no"), conduct, corrector=corrector)
     with closing(teacher):
         (verdict,) = teacher.judge(attempts("REASONING: rest\nACTION: WAIT"))
     assert (verdict.source, verdict.valid, verdict.better) == ("no", not override, "" if override else "a")

@@ -11,7 +11,7 @@ from castaway.envs.openspiel.environment import OpenSpielEnvironment
 from castaway.envs.openspiel.expert import move_values
 from castaway.envs.openspiel.games import Game, player_count
 from castaway.envs.openspiel.ids import Episode, task_id_of
-from castaway.envs.openspiel.menu import MenuRules
+from castaway.envs.openspiel.menu import BY_LOT, MenuRules
 from castaway.envs.openspiel.observation import Rendering, observe
 from castaway.envs.openspiel.players import demonstrator, expert
 from castaway.envs.openspiel.practice import practice
@@ -22,6 +22,7 @@ from castaway.tasks.reply import parse_reply
 from tests.castaway.envs.openspiel.test_menu import CHANCE_TO_WIN, START, THREAT, position
 from tests.castaway.envs.openspiel.twins import HIDDEN, twins
 
+TASK = task_of(read_params(Path(__file__).parents[4] / "params.yaml"), "openspiel")
 TRAINING = 700
 """Seeds of chance from here on."""
 LUCK = {"oh_hell 1 trick", "euchre lone defender", "sheriff 1 round"}
@@ -46,6 +47,21 @@ def test_the_expert_is_much_better_than_a_random_player(game: Game) -> None:
         if f"{game.name} {variant.name}" not in LUCK and number < 2:
             better = success(game, number, 100) - variant.base_rate
             assert better > 0.05, variant.name
+
+
+@pytest.mark.parametrize("game", GAMES, ids=lambda game: game.name)
+def test_how_far_a_move_falls_short_is_the_share_of_moves_that_are_worth_more(game: Game) -> None:
+    environment, random = OpenSpielEnvironment(), Random(5)
+    environment.reset(task_id_of(Episode(GAMES.index(game), 0, 0, TRAINING, 0)), "random")
+    while not environment.done:
+        (prompt,) = environment.prompts()
+        legal = environment.rules.legal_actions(prompt.observation)
+        worths = [found.worth for found in move_values(prompt.observation)]
+        short = [TASK.shortfall(prompt, action) for action in legal]
+        assert TASK.shortfall(prompt, expert(prompt).action) == 0.0 and TASK.shortfall(prompt, BY_LOT) == 1.0
+        for one, worth in zip(short, worths, strict=True):
+            assert one == sum(other > worth for other in worths) / max(1, len(worths) - 1)
+        environment.step({"player": random.choice(legal)})
 
 
 @pytest.mark.parametrize("rendering", ["compact", "full"])
