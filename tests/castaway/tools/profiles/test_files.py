@@ -50,7 +50,7 @@ def test_nothing_differs_from_itself_and_every_change_is_named(clone: Path) -> N
     assert difference(before, read_params(clone / "params.yaml")).splitlines() == [
         "tasks:",
         "  marooned.dataset: {demonstrations: 6000} -> not set",
-        "  openspiel.ppo.steps: 48 -> 99",
+        "  openspiel.ppo.steps: 42 -> 99",
         "  strictbot: gone",
         "  again: added (task strictbot, base answers)",
         "seed: 1 -> 7",
