@@ -149,7 +149,8 @@ def load(root: Path, address: str) -> Declared:
     while True:
         try:
             repo = Repo(str(root))
-            return Declared(root, address, repo.stage.load_one(name=address))
+            # By its path: without one DVC reads the dvc.yaml of the working directory.
+            return Declared(root, address, repo.stage.load_one(str(root / "dvc.yaml"), address))
         except StageNotFound:
             names = [stage.addressing for stage in repo.stage.load_all()]
             close = difflib.get_close_matches(address, names, n=1)
