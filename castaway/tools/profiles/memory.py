@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from castaway.models.hidden_states import CHUNK
-from castaway.models.rows import SMALL, WORTHWHILE, tree_width
+from castaway.models.rows import NARROWER, SMALL, WORTHWHILE, tree_width
 from castaway.tools.profiles.architecture import Architecture
 
 FULL = 4
@@ -114,10 +114,18 @@ def laid_out(rows: int, shared: int, longest: int, hidden: int) -> int:
     own = max(1, longest - shared)
     if hidden < SMALL:
         return padded
-    most = max(1, (tree_width(shared, hidden) - shared) // own)
-    trees = -(-rows // most)
-    merged = trees * (shared + -(-rows // trees) * own)
+    width = tree_width(shared, hidden)
+    mean = shared + rows * own / _trees(rows, shared, own, width)[0]
+    widths = [width, *(int(mean * factor) for factor in NARROWER if mean * factor < width)]
+    merged = min(_trees(rows, shared, own, one)[1] for one in widths)
     return merged if merged <= WORTHWHILE * padded else padded
+
+
+def _trees(rows: int, shared: int, own: int, width: int) -> tuple[int, int]:
+    """The number of trees of at most `width` tokens, and their tokens, all padded to the widest."""
+    most = max(1, (width - shared) // own)
+    trees = -(-rows // most)
+    return trees, trees * (shared + min(rows, most) * own)
 
 
 def learning(trunk: Trunk, tokens: int, rank: int, head: int) -> int:
