@@ -149,13 +149,13 @@ def games_table(evaluate: Figures, seat: str = "", policy: str = "final") -> str
     further = [f"{other}_" for other in further_seats(evaluate[policy]) if f"{other}_success_rate" in everywhere]
     seats = ["", *further]
     header = ["game", *(f"{player}, {prefix.rstrip('_') or seat}" for prefix in seats for player in players)]
-    rows = []
+    rows, compared = [], "relative_advantage" in evaluate[policy]
     for game, found in [*games.items(), ("all", evaluate)]:
         cells = [percent(figure(found[player], f"{prefix}success_rate")) for prefix in seats for player in players]
-        advantage = [f"{found[policy][name]:+.2f}" for name in ("relative_advantage",) if name in found[policy]]
+        advantage = [f"{found[policy]['relative_advantage']:+.2f}"] if compared else []
         rows.append([game, *cells, share(found[policy], "gap_closed"), *advantage])
     heading = f"Success by game, and the share of the gap closed by `{policy}` (95 %):"
-    header += ["gap closed", "relative advantage"][: len(rows[0]) - len(header)]
+    header += ["gap closed", "relative advantage"] if compared else ["gap closed"]
     return f"{heading}\n\n{table(header, rows)}"
 
 
