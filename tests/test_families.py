@@ -29,7 +29,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "dataset": {"episodes": 30, "demonstrations": 16, "pairs": 12, "held_out_pairs": 8},
     "sft": {"batch_size": 8, "tokens_per_pass": 1024, "learning_rate": 1e-4, "lora": {"rank": 4, "alpha": 4}},
     "reward_model": {"batch_size": 4, "epochs": 1, "tokens_per_pass": 1024, "lora": {"rank": 4, "alpha": 4}},
-    "ppo": {"steps": 2, "episodes_per_step": 4, "minibatch_turns": 4, "max_new_tokens": 200, "tokens_per_pass": 2048,
+    "ppo": {"steps": 2, "episodes_per_step": 4, "minibatch_turns": 4, "max_new_tokens": 260, "tokens_per_pass": 2048,
       "sft_minimum": 1, "correct": "mistakes", "lora": {"rank": 4, "alpha": 4}, "checkpoint_interval": 100,
       "learning_rate": 1e-4,
       "validation": {"interval": 2, "episodes": 2, "temperature": 0.7}},
@@ -172,7 +172,7 @@ def test_too_short_a_limit_is_told_before_training(tmp_path: Path) -> None:
     write_family("qwen2", tmp_path / "model", ["ACTION: LEFT", "which way"] * 5)
     write_params(tmp_path, "model", "float32")
     params = (tmp_path / "params.yaml").read_text("utf-8")
-    (tmp_path / "params.yaml").write_text(params.replace("max_new_tokens: 200", "max_new_tokens: 20"), "utf-8")
+    (tmp_path / "params.yaml").write_text(params.replace("max_new_tokens: 260", "max_new_tokens: 20"), "utf-8")
     with pytest.raises(
         CastawayError, match=r"^ppo@strictbot: ppo\.max_new_tokens is 20, and 100% of the .* set it to \d+"
     ):
