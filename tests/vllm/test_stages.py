@@ -31,7 +31,7 @@ from tests.vllm.test_sampler import TEMPERATURE, differences
 RUN = "strictbot"
 SERVED: dict[str, dict[str, Any]] = {
     "sft": {"learning_rate": 1e-2},
-    "ppo": {"sampler": "vllm", "importance_cap": 2.0, "learning_rate": 1e-2, "max_new_tokens": 160},
+    "ppo": {"sampler": "vllm", "importance_cap": 2.0, "learning_rate": 1e-2, "max_new_tokens": 260},
     "correction_sft": {"learning_rate": 1e-1},
     "evaluate": {"sampler": "vllm", "temperature": TEMPERATURE},
 }
