@@ -59,7 +59,9 @@ def balanced_pairs(
     """Preference pairs in which no reply is better on its own, without its situation.
 
     Two situations with different right actions give two pairs: in each, the other situation's reply is the rejected
-    one. So every reply is chosen as often as it is rejected, and a reward model has to read the situation.
+    one. So every reply is chosen as often as it is rejected, and a reward model has to read the situation. Both are of
+    one role, or an action that only the other role has would give the wrong reply away; except for `alike_share`, a
+    role has the same share of the pairs as of the situations, however alike its actions are.
 
     Args:
         situations: prompts with their right replies.
@@ -74,8 +76,12 @@ def balanced_pairs(
     Raises:
         ValueError: no role has situations with different right actions.
     """
-    actions = {(prompt.role, reply.action) for prompt, reply in situations}
-    if len(actions) == len({role for role, _ in actions}):
+    by_role: dict[str, list[tuple[Prompt, Reply]]] = {}
+    for prompt, reply in situations:
+        by_role.setdefault(prompt.role, []).append((prompt, reply))
+    by_role = {role: found for role, found in by_role.items() if len({reply.action for _, reply in found}) > 1}
+    roles = [role for role, found in by_role.items() for _ in found]
+    if not roles:
         raise ValueError("balanced pairs need situations of one role with at least two different right actions")
     by_verb: dict[tuple[str, str], list[tuple[Prompt, Reply]]] = {}
     for prompt, reply in situations:
@@ -88,14 +94,23 @@ def balanced_pairs(
             (one, right), key = random.choice(alike)
             other, wrong = random.choice(by_verb[key])
         else:
-            (one, right), (other, wrong) = random.choice(situations), random.choice(situations)
-        # Across roles the reply could be recognised as wrong by an action that only the other role has.
-        if right.action == wrong.action or one.role != other.role:
+            (one, right), (other, wrong) = _two_that_differ(by_role[random.choice(roles)], random)
+        if right.action == wrong.action:
             continue
         if random.random() < plain_share:
             right, wrong = (Reply(plain_reasoning, reply.action) for reply in (right, wrong))
         pairs += [Pair(one.messages, str(right), str(wrong)), Pair(other.messages, str(wrong), str(right))]
     return pairs
+
+
+def _two_that_differ(
+    situations: list[tuple[Prompt, Reply]], random: Random
+) -> tuple[tuple[Prompt, Reply], tuple[Prompt, Reply]]:
+    """Two situations with different right actions; there are such two."""
+    while True:
+        one, other = random.choice(situations), random.choice(situations)
+        if one[1].action != other[1].action:
+            return one, other
 
 
 def read_demonstrations(path: Path) -> list[Demonstration]:

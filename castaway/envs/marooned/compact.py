@@ -3,15 +3,17 @@
 Each fact is always at the same position, counted from the end, because a model of a million parameters learns to look
 at a position long before it learns to search. For each resource, and for the material that the ship needs next, the
 table shows one pile with a direction and a number of steps: the nearest one, except that piles which another visible
-sailor reaches sooner come last. Of the materials that can be deposited, and of the components that can be built, it
-names the first.
+sailor reaches sooner come last. Of the materials that can be deposited, and of the components that can be built, or
+that a traitor can damage, it names the first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
+from castaway.envs.marooned.actions import Action
 from castaway.envs.marooned.checks import build_problem
+from castaway.envs.marooned.conduct import refuse
 from castaway.envs.marooned.observation import Mate, Observation
 from castaway.envs.marooned.state import Place, SeenPile
 
@@ -124,7 +126,14 @@ def bringable(observation: Observation) -> dict[str, int]:
 
 
 def ready_components(observation: Observation) -> list[str]:
-    """Components that can be built at the camp now with the materials in the store."""
+    """Components that can be built at the camp now with the materials in the store.
+
+    For the traitor, those that it can damage from where it stands: the ship is in reach from the tiles around it, also
+    across a corner, and a number of steps does not tell a corner from two steps ahead.
+    """
+    if observation.role == "traitor":
+        strikes = {name: Action("SABOTAGE", (name,)) for name in observation.scenario.components}
+        return [name for name, strike in strikes.items() if refuse(observation, strike) is None]
     return [name for name in observation.scenario.components if not build_problem(observation, name)]
 
 

@@ -20,7 +20,8 @@ def practice(observation: Observation, random: Random, count: int) -> list[Reply
     answers = [Reply(decision.aim, str(decision.action)) for decision in decisions]
     # The prompt always shows what is carried and what can be built, so these replies fit it even away from the camp.
     answers += [Reply("store", f"DEPOSIT {kind} {amount}") for kind, amount in list(bringable(observation).items())[:1]]
-    answers += [Reply("ready", f"BUILD {name}") for name in ready_components(observation)[:1]]
+    aim, verb = ("unseen", "SABOTAGE") if observation.role == "traitor" else ("ready", "BUILD")
+    answers += [Reply(aim, f"{verb} {name}") for name in ready_components(observation)[:1]]
     if heading(observation.place, observation.camp) != "here":
         decision = go_to_camp(observation)
         answers.append(Reply(decision.aim, str(decision.action)))

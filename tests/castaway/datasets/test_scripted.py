@@ -51,6 +51,14 @@ def test_the_wrong_action_comes_from_the_same_role() -> None:
     assert all("SABOTAGE" not in pair.chosen + pair.rejected for pair in pairs)
 
 
+def test_a_role_has_its_share_of_the_pairs_however_alike_its_actions_are() -> None:
+    crew = [situation(number, f"MOVE {number % 4}") for number in range(80)]
+    traitor = [situation(100 + n, "SABOTAGE hull" if n == 0 else "WAIT", "traitor") for n in range(20)]
+    pairs = balanced_pairs([*crew, *traitor], 2000, Random(0), 0.0, "")
+    share = sum("MOVE" not in pair.chosen for pair in pairs) / len(pairs)
+    assert share == pytest.approx(0.2, abs=0.03)
+
+
 @pytest.mark.parametrize("actions", [["WAIT", "WAIT"], ["WAIT"], []])
 def test_alike_situations_give_no_pairs(actions: list[str]) -> None:
     with pytest.raises(ValueError, match="different right actions"):
