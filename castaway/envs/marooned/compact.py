@@ -53,7 +53,8 @@ def user_text(observation: Observation) -> str:
             " ".join(["piles", *(_pile(observation, near, kind) for kind in observation.scenario.resources)]),
             f"pack {_count(observation.backpack, useful)} room {observation.scenario.backpack - observation.load}",
             f"you {observation.symptoms or 'well'} {meal} energy {observation.energy} {observation.phase.name} "
-            f"next {fetch} camp {_way(observation.place, observation.camp)} bring {kind} {amount} ready {ready}",
+            f"next {fetch} camp {_way(observation.place, observation.camp)} bring {kind} {amount} "
+            f"beside {_beside(observation)} ready {ready}",
         ]
     )
 
@@ -173,6 +174,12 @@ def _mate(observation: Observation, mate: Mate) -> str:
     if mate.status != "alive" or mate.place is None:
         return f"{mate.name} {mate.status if mate.status != 'alive' else 'away'} 0"
     return f"{mate.name} {_way(observation.place, mate.place)}"
+
+
+def _beside(observation: Observation) -> str:
+    """The first sailor on the same tile, who helps to build and sees a sabotage."""
+    here = (mate.name for mate in observation.mates if mate.status == "alive" and mate.place == observation.place)
+    return next(here, "nobody")
 
 
 def _suspect(observation: Observation) -> tuple[str, int]:
