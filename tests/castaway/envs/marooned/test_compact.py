@@ -2,7 +2,7 @@
 
 import pytest
 
-from castaway.envs.marooned.compact import nearest_pile
+from castaway.envs.marooned.compact import nearest_pile, user_text
 from tests.castaway.envs.marooned.tables import Table
 
 
@@ -22,3 +22,21 @@ def test_a_pile_is_left_to_a_sailor_that_is_nearer_only_on_the_same_level(level:
     table.lay("WOOD_902", "wood", ("ground", 10, 14))
     found = nearest_pile(table.observation(traitor.name), {"wood"})
     assert found is not None and found.id == nearest
+
+
+def test_a_traitor_reads_who_would_see_it_and_whether_the_ship_is_in_reach_across_a_corner() -> None:
+    table = Table("skiff")
+    level, x, y = table.observation(table.traitor.name).camp
+    for other in table.colonists:
+        table.put(other, (level, 4, 4))
+    table.world.ship["hull"] = 40
+
+    def last_line() -> str:
+        return user_text(table.observation(table.traitor.name)).splitlines()[-1]
+
+    table.put(table.traitor, (level, x - 1, y - 1))
+    assert "camp EAST 2 " in last_line() and last_line().endswith("beside nobody ready hull")
+    table.put(table.traitor, (level, x - 2, y))
+    assert "camp EAST 2 " in last_line() and last_line().endswith("beside nobody ready nothing")
+    table.put(table.colonists[1], (level, x - 2, y))
+    assert f"beside {table.colonists[1].name} ready" in last_line()
