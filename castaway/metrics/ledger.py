@@ -67,6 +67,8 @@ def add(path: Path, rows: Iterable[Asking]) -> None:
 def sentence(rows: list[Asking], stage_key: str) -> str:
     """How fresh the ids of an evaluation were.
 
+    One that asks the weights of an earlier one again, built anew to the same bytes, counts as that one.
+
     Args:
         rows: the ledger, oldest first.
         stage_key: of the evaluation; empty if it is not known.
@@ -74,7 +76,9 @@ def sentence(rows: list[Asking], stage_key: str) -> str:
     mine = next((number for number, row in enumerate(rows) if row["stage_key"] == stage_key), None)
     if mine is None:
         return "The ledger does not say which block of held-out ids this evaluation asked."
-    block = rows[mine]["block"]
+    block, weights = rows[mine]["block"], rows[mine]["weights"]
+    if weights:
+        mine = [(row["block"], row["weights"]) for row in rows].index((block, weights))
     before = sum(row["block"] == block for row in rows[:mine])
     times = "first asking" if not before else "asked once before" if before == 1 else f"asked {before} times before"
     return f"Block {block} of the held-out ids, {times}."

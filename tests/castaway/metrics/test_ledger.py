@@ -9,7 +9,7 @@ from castaway.metrics import ledger
 
 
 def asking(key: str, block: int = 4, asked: str = "2026-11-24T10:00:00+00:00") -> ledger.Asking:
-    return ledger.Asking(block=block, seed=1, asked=asked, revision="abc", stage_key=key, weights={"data/a/sft": "0"})
+    return ledger.Asking(block=block, seed=1, asked=asked, revision="abc", stage_key=key, weights={"data/a/sft": key})
 
 
 def test_rows_are_kept_and_a_repeated_evaluation_adds_none(tmp_path: Path) -> None:
@@ -29,6 +29,14 @@ def test_the_sentence_counts_earlier_askings_of_the_same_block() -> None:
     assert ledger.sentence(rows, "c") == "Block 4 of the held-out ids, asked once before."
     assert ledger.sentence(rows, "d") == "Block 4 of the held-out ids, asked 2 times before."
     assert ledger.sentence(rows, "e").startswith("The ledger does not say")
+
+
+def test_weights_that_were_built_again_to_the_same_bytes_ask_nothing_new() -> None:
+    first, again, other = asking("a"), asking("c"), asking("d")
+    first["weights"], again["weights"], other["weights"] = {"sft": "1"}, {"sft": "1"}, {"sft": "2"}
+    rows = [first, asking("b"), again, other]
+    assert ledger.sentence(rows, "c") == "Block 4 of the held-out ids, first asking."
+    assert ledger.sentence(rows, "d") == "Block 4 of the held-out ids, asked 3 times before."
 
 
 def test_a_file_that_is_no_ledger_is_told(tmp_path: Path) -> None:
