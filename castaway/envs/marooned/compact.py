@@ -4,7 +4,8 @@ Each fact is always at the same position, counted from the end, because a model 
 at a position long before it learns to search. For each resource, and for the material that the ship needs next, the
 table shows one pile with a direction and a number of steps: the nearest one, except that piles which another visible
 sailor reaches sooner come last. Of the materials that can be deposited, and of the components that can be built, or
-that a traitor can damage, it names the first.
+that a traitor can damage, it names the first. `lurks` names who may have broken the ship unseen, and `blamed` is the
+strength of what the log holds against the sailor itself.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from castaway.envs.marooned.actions import Action
 from castaway.envs.marooned.checks import build_problem
 from castaway.envs.marooned.conduct import refuse
 from castaway.envs.marooned.observation import Mate, Observation
-from castaway.envs.marooned.state import Place, SeenPile
+from castaway.envs.marooned.state import Place, SeenPile, distance
 
 Nearest = dict[str, tuple[tuple[bool, int, str], SeenPile]]
 """Resource to its best pile, with the key that piles are compared by; see `nearest_piles`."""
@@ -46,13 +47,15 @@ def user_text(observation: Observation) -> str:
             *_talk(observation),
             *_rarities(observation, useful),
             *([f"weather {observation.weather}"] if observation.weather else []),
-            f"day {observation.day} turn {observation.turn} suspect {named} {strength} vote {vote}",
+            f"day {observation.day} turn {observation.turn} suspect {named} {strength} vote {vote} "
+            f"lurks {lurker(observation) or 'nobody'}",
             f"crew {' '.join(_mate(observation, mate) for mate in observation.mates)}",
             f"ship {ship}",
             f"store {_count(observation.store, useful)}",
             " ".join(["piles", *(_pile(observation, near, kind) for kind in observation.scenario.resources)]),
             f"pack {_count(observation.backpack, useful)} room {observation.scenario.backpack - observation.load}",
-            f"you {observation.symptoms or 'well'} {meal} energy {observation.energy} {observation.phase.name} "
+            f"you {observation.symptoms or 'well'} {meal} energy {observation.energy} "
+            f"blamed {_blamed(observation)} {observation.phase.name} "
             f"next {fetch} camp {_way(observation.place, observation.camp)} bring {kind} {amount} "
             f"beside {_beside(observation)} ready {ready}",
         ]
@@ -138,6 +141,16 @@ def ready_components(observation: Observation) -> list[str]:
     return [name for name in observation.scenario.components if not build_problem(observation, name)]
 
 
+def lurker(observation: Observation) -> str:
+    """The sailor that stands beside the ship, if it is the only one there and somebody has broken the ship unseen."""
+    if not any(clue.kind == "sabotage" and not clue.about for clue in observation.clues):
+        return ""
+    reach = observation.scenario.sabotage_range
+    mates = [mate for mate in observation.mates if mate.status == "alive"]
+    found = [mate.name for mate in mates if mate.place and 0 < distance(mate.place, observation.camp) <= reach]
+    return found[0] if len(found) == 1 else ""
+
+
 def steps(start: Place, end: Place) -> int:
     """Walking distance in steps on one level (Manhattan distance)."""
     return abs(start[1] - end[1]) + abs(start[2] - end[2])
@@ -190,6 +203,11 @@ def _suspect(observation: Observation) -> tuple[str, int]:
         return "nobody", 0
     worst = max(named, key=lambda clue: (clue.strength, clue.day, clue.turn, clue.about))
     return worst.about, worst.strength
+
+
+def _blamed(observation: Observation) -> int:
+    """The strength of the strongest clue against the sailor itself."""
+    return max((clue.strength for clue in observation.clues if clue.about == observation.name), default=0)
 
 
 def _talk(observation: Observation) -> list[str]:

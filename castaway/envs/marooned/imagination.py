@@ -17,7 +17,7 @@ AT_CAMP = 0.3
 COMPANY = 0.5
 """Share of those with another sailor at the camp too: building takes two."""
 CLUES = 0.3
-"""Share of the synthetic states with evidence."""
+"""Share of the synthetic states with evidence against a sailor, and of those in which the ship was broken unseen."""
 
 
 def imagined(observation: Observation, random: Random) -> Observation:
@@ -41,7 +41,7 @@ def imagined(observation: Observation, random: Random) -> Observation:
         store=dict(sorted(store.items())),
         ship=ship,
         progress=sum(part.share * ship[name] / 100 for name, part in scenario.components.items()),
-        clues=(_clue(observation, random),) if random.random() < CLUES else (),
+        clues=_clues(observation, random),
     )
 
 
@@ -52,8 +52,12 @@ def _joined(observation: Observation, random: Random) -> tuple[Mate, ...]:
     return tuple(come if mate is chosen else mate for mate in observation.mates)
 
 
-def _clue(observation: Observation, random: Random) -> Clue:
-    """Evidence against a random other sailor, with the strength of planted or of true evidence."""
-    strength = random.choice((random.randint(*observation.scenario.evidence.framing), 90, 95))
-    about = random.choice(observation.mates).name
-    return Clue(observation.day, max(1, observation.turn - 1), "sabotage", about, strength, f"{about} was seen")
+def _clues(observation: Observation, random: Random) -> tuple[Clue, ...]:
+    """Evidence against a random sailor, with the strength of planted or of true evidence; or against nobody."""
+    day, turn = observation.day, max(1, observation.turn - 1)
+    found = [Clue(day, turn, "sabotage", "", 0, "The ship was broken by somebody.")] if random.random() < CLUES else []
+    if random.random() < CLUES:
+        strength = random.choice((random.randint(*observation.scenario.evidence.framing), 90, 95))
+        about = random.choice([observation.name, *(mate.name for mate in observation.mates)])
+        found.append(Clue(day, turn, "sabotage", about, strength, f"{about} was seen"))
+    return tuple(found)

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from castaway.envs.marooned.actions import WAIT, Action, parse_action
 from castaway.envs.marooned.checks import build_problem
-from castaway.envs.marooned.compact import bringable, heading, nearest_pile, next_pile, remaining_need, steps
+from castaway.envs.marooned.compact import bringable, heading, lurker, nearest_pile, next_pile, remaining_need, steps
 from castaway.envs.marooned.conduct import legal_actions, refuse
 from castaway.envs.marooned.observation import Observation
 from castaway.envs.marooned.state import Place, SeenPile, distance
@@ -88,6 +88,12 @@ def suspect(observation: Observation, least: int = TRUSTED_CLUE) -> str:
     return ""
 
 
+def ballot(observation: Observation, name: str) -> Decision | None:
+    """A vote against the sailor of this name, which need not be legal now; None without a name."""
+    verb = "VOTE" if observation.vote_open else "CALL_VOTE"
+    return Decision(Action(verb, (name,)), f"suspect {name}") if name else None
+
+
 class Waiter:
     """A sailor that always waits."""
 
@@ -120,9 +126,7 @@ class Worker:
         """The most useful thing to do now."""
         name = suspect(observation)
         if name and observation.phase.vote:
-            verb = "VOTE" if observation.vote_open else "CALL_VOTE"
-            ballot = Decision(Action(verb, (name,)), f"suspect {name}")
-            return first_legal(observation, ballot, *self._at_hand(observation))
+            return first_legal(observation, ballot(observation, name), *self._at_hand(observation))
         at_hand = first_legal(observation, *self._at_hand(observation))
         if at_hand != REST or not observation.phase.work:
             return at_hand
@@ -201,7 +205,7 @@ class Worker:
 
 
 class Careless:
-    """An imperfect sailor: plays its role, but does something aimless in a share of its turns."""
+    """An imperfect sailor: plays its role, but in a share of its turns votes on a hunch or does something aimless."""
 
     def __init__(self, random: Random, carelessness: float) -> None:
         """Make a sailor that is aimless with probability `carelessness` in each turn."""
@@ -210,11 +214,14 @@ class Careless:
         self._worker, self._saboteur, self._typist = Worker(), Saboteur(), Typist(random)
 
     def __call__(self, observation: Observation) -> Decision:
-        """An action of its role, or an aimless one."""
+        """An action of its role, a ballot against who lurks beside the broken ship, or an aimless action."""
         if self._random.random() >= self._carelessness:
             return (self._saboteur if observation.role == "traitor" else self._worker)(observation)
+        hunch = ballot(observation, lurker(observation))
+        if hunch is not None and refuse(observation, hunch.action) is None:
+            return hunch
         drift = self._typist(observation)
-        # Only harmless actions: by carelessness alone nobody ejects another sailor or drops materials.
+        # Only harmless actions: without a hunch nobody ejects another sailor, and nobody drops materials.
         return drift if drift.action.verb in ("MOVE", "WAIT", "EAT") else Decision(WAIT, AIMLESS)
 
 
@@ -263,6 +270,4 @@ class Saboteur:
         return Decision(Action("FRAME", (mates[0],)), "blame") if mates and observation.day > 1 else None
 
     def _vote(self, observation: Observation) -> Decision | None:
-        name = suspect(observation, least=50)
-        verb = "VOTE" if observation.vote_open else "CALL_VOTE"
-        return Decision(Action(verb, (name,)), f"suspect {name}") if name else None
+        return ballot(observation, suspect(observation, least=50))

@@ -6,7 +6,7 @@ import re
 from difflib import SequenceMatcher
 
 from castaway.envs.marooned.actions import DIRECTIONS, FORMS, Action, parse_action
-from castaway.envs.marooned.compact import heading, next_pile
+from castaway.envs.marooned.compact import heading, lurker, next_pile
 from castaway.envs.marooned.conduct import legal_actions, read, refuse
 from castaway.envs.marooned.observation import Observation
 from castaway.envs.marooned.scripted import AIMLESS, REST, suspect
@@ -101,7 +101,7 @@ class MaroonedRules:
         parsed = parse_action(action)
         if parsed is None:
             return ""
-        named = {clue.about for clue in observation.clues}
+        named = {lurker(observation), *(clue.about for clue in observation.clues)}
         if parsed.verb in ("VOTE", "CALL_VOTE") and observation.role == "colonist" and parsed.arguments[0] not in named:
             return f"No evidence names {parsed.arguments[0]}."
         if parsed.verb == "EAT" and observation.energy >= observation.scenario.energy.most and observation.ate:
