@@ -40,3 +40,38 @@ def test_a_traitor_reads_who_would_see_it_and_whether_the_ship_is_in_reach_acros
     assert "camp EAST 2 " in last_line() and last_line().endswith("beside nobody ready nothing")
     table.put(table.colonists[1], (level, x - 2, y))
     assert f"beside {table.colonists[1].name} ready" in last_line()
+
+
+def test_who_stands_alone_beside_a_ship_that_was_broken_unseen_lurks() -> None:
+    table = Table("skiff")
+    level, x, y = table.observation(table.traitor.name).camp
+    reader, mate, *others = table.colonists
+    for other in (reader, *others):
+        table.put(other, (level, 4, 4))
+    table.put(mate, (level, x + 1, y))
+    table.put(table.traitor, (level, x - 1, y - 1))
+    table.world.ship["hull"] = 40
+
+    def lurks() -> str:
+        first = user_text(table.observation(reader.name)).splitlines()[0]
+        return first.rpartition("lurks ")[2]
+
+    assert lurks() == "nobody"
+    table.do(**{table.traitor.name: "SABOTAGE hull"})
+    assert lurks() == "nobody"  # two stand there
+    table.put(mate, (level, x, y))
+    assert lurks() == table.traitor.name  # at the ship is not beside it
+    table.put(table.traitor, (level, x - 2, y))
+    assert lurks() == "nobody"
+
+
+def test_a_sailor_reads_what_the_log_holds_against_it() -> None:
+    table = Table("skiff")
+    mate = table.colonists[0]
+    table.put(mate, (*table.observation(mate.name).camp,))
+    table.put(table.traitor, mate.place)
+    table.world.ship["hull"] = 40
+    assert "blamed 0" in user_text(table.observation(table.traitor.name))
+    table.do(**{table.traitor.name: "SABOTAGE hull"})
+    assert "blamed 95" in user_text(table.observation(table.traitor.name))
+    assert "blamed 0" in user_text(table.observation(mate.name))
