@@ -47,8 +47,7 @@ def user_text(observation: Observation) -> str:
             *_talk(observation),
             *_rarities(observation, useful),
             *([f"weather {observation.weather}"] if observation.weather else []),
-            f"day {observation.day} turn {observation.turn} suspect {named} {strength} vote {vote} "
-            f"lurks {lurker(observation) or 'nobody'}",
+            f"day {observation.day} turn {observation.turn} suspect {named} {strength} vote {vote}",
             f"crew {' '.join(_mate(observation, mate) for mate in observation.mates)}",
             f"ship {ship}",
             f"store {_count(observation.store, useful)}",
@@ -57,7 +56,7 @@ def user_text(observation: Observation) -> str:
             f"you {observation.symptoms or 'well'} {meal} energy {observation.energy} "
             f"blamed {_blamed(observation)} {observation.phase.name} "
             f"next {fetch} camp {_way(observation.place, observation.camp)} bring {kind} {amount} "
-            f"beside {_beside(observation)} ready {ready}",
+            f"beside {_beside(observation)} lurks {lurker(observation) or 'nobody'} ready {ready}",
         ]
     )
 

@@ -9,13 +9,15 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from castaway.envs.marooned.observation import Mate, Observation
+from castaway.envs.marooned.observation import Mate, Observation, phase_at
 from castaway.envs.marooned.state import Clue
 
 AT_CAMP = 0.3
 """Share of the synthetic states with the sailor at the camp, where ship and store matter most."""
 COMPANY = 0.5
 """Share of those with another sailor at the camp too: building takes two."""
+DISCUSSIONS = 0.3
+"""Share of the synthetic states in which a vote can be called: there is one such turn in a day."""
 CLUES = 0.3
 """Share of the synthetic states with evidence against a sailor, and of those in which the ship was broken unseen."""
 
@@ -31,8 +33,13 @@ def imagined(observation: Observation, random: Random) -> Observation:
     store = {kind: random.randint(1, 2 * scenario.gather_amount) for kind in useful if random.random() < 0.5}
     carried = random.choice(useful)
     at_camp = random.random() < AT_CAMP
+    turn = _turn(observation, random)
+    phase, phase_turn = phase_at(scenario, turn)
     return replace(
         observation,
+        turn=turn,
+        phase=phase,
+        phase_turn=phase_turn,
         place=observation.camp if at_camp else observation.place,
         mates=_joined(observation, random) if at_camp and random.random() < COMPANY else observation.mates,
         energy=random.randint(1, scenario.energy.most),
@@ -43,6 +50,13 @@ def imagined(observation: Observation, random: Random) -> Observation:
         progress=sum(part.share * ship[name] / 100 for name, part in scenario.components.items()),
         clues=_clues(observation, random),
     )
+
+
+def _turn(observation: Observation, random: Random) -> int:
+    """The same turn of the day, or one of a discussion."""
+    days = range(1, observation.scenario.turns_per_day + 1)
+    discussions = [turn for turn in days if phase_at(observation.scenario, turn)[0].vote]
+    return random.choice(discussions) if discussions and random.random() < DISCUSSIONS else observation.turn
 
 
 def _joined(observation: Observation, random: Random) -> tuple[Mate, ...]:

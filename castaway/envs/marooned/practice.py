@@ -9,7 +9,7 @@ from random import Random
 
 from castaway.envs.marooned.compact import bringable, heading, lurker, nearest_pile, ready_components
 from castaway.envs.marooned.observation import Observation
-from castaway.envs.marooned.scripted import ballot, fetch, go_to_camp
+from castaway.envs.marooned.scripted import ballot, fetch, go_to_camp, suspect
 from castaway.tasks.reply import Reply
 
 
@@ -22,8 +22,8 @@ def practice(observation: Observation, random: Random, count: int) -> list[Reply
     answers += [Reply("store", f"DEPOSIT {kind} {amount}") for kind, amount in list(bringable(observation).items())[:1]]
     aim, verb = ("unseen", "SABOTAGE") if observation.role == "traitor" else ("ready", "BUILD")
     answers += [Reply(aim, f"{verb} {name}") for name in ready_components(observation)[:1]]
-    hunch = ballot(observation, lurker(observation))
-    answers += [Reply(hunch.aim, str(hunch.action))] if hunch else []
+    ballots = [ballot(observation, name) for name in {lurker(observation): 0, suspect(observation, least=1): 0}]
+    answers += [Reply(vote.aim, str(vote.action)) for vote in ballots if vote]
     if heading(observation.place, observation.camp) != "here":
         decision = go_to_camp(observation)
         answers.append(Reply(decision.aim, str(decision.action)))

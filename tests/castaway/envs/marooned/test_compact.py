@@ -35,11 +35,11 @@ def test_a_traitor_reads_who_would_see_it_and_whether_the_ship_is_in_reach_acros
         return user_text(table.observation(table.traitor.name)).splitlines()[-1]
 
     table.put(table.traitor, (level, x - 1, y - 1))
-    assert "camp EAST 2 " in last_line() and last_line().endswith("beside nobody ready hull")
+    assert "camp EAST 2 " in last_line() and last_line().endswith("beside nobody lurks nobody ready hull")
     table.put(table.traitor, (level, x - 2, y))
-    assert "camp EAST 2 " in last_line() and last_line().endswith("beside nobody ready nothing")
+    assert "camp EAST 2 " in last_line() and last_line().endswith("beside nobody lurks nobody ready nothing")
     table.put(table.colonists[1], (level, x - 2, y))
-    assert f"beside {table.colonists[1].name} ready" in last_line()
+    assert f"beside {table.colonists[1].name} lurks" in last_line()
 
 
 def test_who_stands_alone_beside_a_ship_that_was_broken_unseen_lurks() -> None:
@@ -53,8 +53,7 @@ def test_who_stands_alone_beside_a_ship_that_was_broken_unseen_lurks() -> None:
     table.world.ship["hull"] = 40
 
     def lurks() -> str:
-        first = user_text(table.observation(reader.name)).splitlines()[0]
-        return first.rpartition("lurks ")[2]
+        return user_text(table.observation(reader.name)).rpartition("lurks ")[2].split()[0]
 
     assert lurks() == "nobody"
     table.do(**{table.traitor.name: "SABOTAGE hull"})

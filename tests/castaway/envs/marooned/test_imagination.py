@@ -14,7 +14,20 @@ from castaway.envs.marooned.task import Marooned
 from tests.castaway.envs.marooned.tables import Table
 
 TASK = Marooned(MaroonedParams(scenario="skiff", rendering="compact", traitor_share=0.2))
-OTHER = {"place", "mates", "energy", "backpack", "ate", "store", "ship", "progress", "clues"}
+OTHER = {
+    "turn",
+    "phase",
+    "phase_turn",
+    "place",
+    "mates",
+    "energy",
+    "backpack",
+    "ate",
+    "store",
+    "ship",
+    "progress",
+    "clues",
+}
 """What is made up."""
 
 
