@@ -72,6 +72,9 @@ def room_left(observation: Observation) -> bool:
     return observation.load < observation.scenario.backpack
 
 
+HUNCHES = 0.5
+"""Share of its chances in which an ordinary colonist votes for who lurks beside the broken ship."""
+
 AIMLESS = "wander"
 """The reasoning of an aimless action."""
 
@@ -205,7 +208,7 @@ class Worker:
 
 
 class Careless:
-    """An imperfect sailor: plays its role, but in a share of its turns votes on a hunch or does something aimless."""
+    """An imperfect sailor: plays its role, but votes on a hunch, and is aimless in a share of its turns."""
 
     def __init__(self, random: Random, carelessness: float) -> None:
         """Make a sailor that is aimless with probability `carelessness` in each turn."""
@@ -214,12 +217,12 @@ class Careless:
         self._worker, self._saboteur, self._typist = Worker(), Saboteur(), Typist(random)
 
     def __call__(self, observation: Observation) -> Decision:
-        """An action of its role, a ballot against who lurks beside the broken ship, or an aimless action."""
+        """A vote on a hunch, an action of its role, or an aimless one."""
+        hunch = ballot(observation, lurker(observation)) if observation.role == "colonist" else None
+        if hunch is not None and refuse(observation, hunch.action) is None and self._random.random() < HUNCHES:
+            return hunch
         if self._random.random() >= self._carelessness:
             return (self._saboteur if observation.role == "traitor" else self._worker)(observation)
-        hunch = ballot(observation, lurker(observation))
-        if hunch is not None and refuse(observation, hunch.action) is None:
-            return hunch
         drift = self._typist(observation)
         # Only harmless actions: without a hunch nobody ejects another sailor, and nobody drops materials.
         return drift if drift.action.verb in ("MOVE", "WAIT", "EAT") else Decision(WAIT, AIMLESS)
