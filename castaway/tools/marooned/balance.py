@@ -20,7 +20,7 @@ from castaway.envs.marooned.scenario import load_scenario
 from castaway.envs.marooned.scripted import Saboteur, Script, Typist, Waiter, Worker
 from castaway.metrics.intervals import Interval, clustered_mean, proportion
 from castaway.metrics.markdown import percent, table
-from castaway.tools.marooned.traitors import BlindVoter, Framer, Poisoner
+from castaway.tools.marooned.traitors import BlindVoter, Framer, HunchVoter, Poisoner
 
 FIRST_ID = 900_000_000
 """The training id of the first game; the others follow."""
@@ -57,6 +57,7 @@ MATCHES = (
     Match("workers, saboteur", [_worker], lambda random: Saboteur(), low=0.4, high=0.6),
     Match("workers, poisoner", [_worker], lambda random: Poisoner(), low=0.4, high=0.6),
     Match("workers, framer", [_worker], lambda random: Framer(), low=0.4, high=0.6),
+    Match("workers who follow hunches, saboteur", [lambda random: HunchVoter()], lambda random: Saboteur()),
     Match("waiters, idle traitor", [_waiter], _waiter, high=0.0),
     Match("waiters, working traitor", [_waiter], _worker),
     Match("one worker, idle traitor", [_worker, _waiter], _waiter),

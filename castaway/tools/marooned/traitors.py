@@ -1,4 +1,4 @@
-"""Additional scripted players for measuring the balance of MAROONED: two traitors, and colonists who vote blindly.
+"""Additional scripted players for measuring the balance of MAROONED: two traitors, and two colonists who vote.
 
 Like those in `castaway.envs.marooned.scripted`, each sees only its own observation.
 """
@@ -8,15 +8,10 @@ from __future__ import annotations
 from random import Random
 
 from castaway.envs.marooned.actions import Action
-from castaway.envs.marooned.compact import nearest_pile
+from castaway.envs.marooned.compact import lurker, nearest_pile
 from castaway.envs.marooned.observation import Observation
-from castaway.envs.marooned.scripted import REST, Decision, Saboteur, fetch, first_legal, suspect, walk
+from castaway.envs.marooned.scripted import REST, Decision, Saboteur, Worker, ballot, fetch, first_legal, suspect, walk
 from castaway.envs.marooned.state import distance
-
-
-def _ballot(observation: Observation, name: str) -> Decision:
-    verb = "VOTE" if observation.vote_open else "CALL_VOTE"
-    return Decision(Action(verb, (name,)), f"suspect {name}")
 
 
 def _living(observation: Observation) -> list[str]:
@@ -70,7 +65,7 @@ class Framer:
         if not observation.phase.vote:
             return self._saboteur(observation)
         named = suspect(observation, least=50)
-        wishes = [_ballot(observation, named)] if named else []
+        wishes = [ballot(observation, named)] if named else []
         wishes += [Decision(Action("FRAME", (name,)), "blame") for name in _living(observation)[:1]]
         return first_legal(observation, *wishes)
 
@@ -90,4 +85,13 @@ class BlindVoter:
         mates = _living(observation)
         if not observation.phase.vote or not mates:
             return REST
-        return first_legal(observation, _ballot(observation, self._random.choice(mates) if self._random else mates[0]))
+        return first_legal(observation, ballot(observation, self._random.choice(mates) if self._random else mates[0]))
+
+
+class HunchVoter(Worker):
+    """A worker that votes for whoever lurks beside the broken ship: what a crew can make of a saboteur's habits."""
+
+    def __call__(self, observation: Observation) -> Decision:
+        """The vote, if there is one to cast; otherwise what a worker does."""
+        vote = first_legal(observation, ballot(observation, lurker(observation)))
+        return vote if vote != REST else super().__call__(observation)

@@ -5,10 +5,10 @@ import pytest
 from castaway.envs.marooned.conduct import refuse
 from castaway.envs.marooned.engine import Game
 from castaway.envs.marooned.scenario import load_scenario
-from castaway.envs.marooned.scripted import Script, Worker
+from castaway.envs.marooned.scripted import Saboteur, Script, Worker
 from castaway.metrics.intervals import Interval
 from castaway.tools.marooned.balance import MATCHES, Ended, Match, balance_table, in_band, play_match
-from castaway.tools.marooned.traitors import BlindVoter, Framer, Poisoner
+from castaway.tools.marooned.traitors import BlindVoter, Framer, HunchVoter, Poisoner
 
 
 def play(scenario: str, seed: int, traitor: Script, crew: Script, days: int = 3) -> Game:
@@ -51,6 +51,8 @@ def test_the_poisoner_poisons_the_framer_frames_and_the_blind_agree() -> None:
     game = play("skiff", 1, Framer(), Worker(), days=1)
     assert any(sailor.framed for sailor in game.world.sailors.values())
     assert any("ejected" in clue.text for clue in play("skiff", 1, BlindVoter(), BlindVoter()).world.clues)
+    hunted = [play("skiff", seed, Saboteur(), HunchVoter()) for seed in range(8)]
+    assert sum(game.world.ending == "the traitor was ejected" for game in hunted) > 4
 
 
 @pytest.mark.parametrize("traitor", [Poisoner(), Framer()])
