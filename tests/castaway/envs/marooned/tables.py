@@ -36,6 +36,7 @@ class Table(Game):
                 break
             turn += phase.turns
         self.world.turn = turn
+        self._observations = {}
         return self
 
     def put(self, sailor: Sailor, place: Place | None = None, energy: int | None = None, **backpack: int) -> Sailor:

@@ -21,9 +21,7 @@ def table() -> Table:
     table.put(table.traitor, (level, x - 1, y))
     table.world.ship["hull"] = 40
     table.do(**{table.traitor.name: "SABOTAGE hull"})
-    table.phase("discussion")
-    table._observations = {}
-    return table
+    return table.phase("discussion")
 
 
 def test_an_ordinary_player_votes_now_and_then_for_who_lurks_and_the_expert_never_does(table: Table) -> None:
