@@ -124,6 +124,10 @@ class RolePay(Data):
     death: float
     traitor_ejected: float
     innocent_ejected: float
+    ballot_right: float
+    """For a ballot against the traitor, whatever comes of the vote."""
+    ballot_wrong: float
+    """For a ballot against an innocent sailor."""
     energy_high: float
     energy_low: float
     sabotage: float

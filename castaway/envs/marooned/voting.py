@@ -17,7 +17,12 @@ def count_vote(world: World, pay: Pay) -> None:
         return
     world.vote, world.voted_today = None, True
     living = {sailor.name for sailor in world.living}
-    ballots = Counter(name for voter, name in vote.ballots.items() if voter in living and name in living)
+    valid = {voter: name for voter, name in vote.ballots.items() if voter in living and name in living}
+    for voter, name in valid.items():
+        rates = pay.of(world.sailors[voter])
+        right = world.sailors[name].role == "traitor"
+        pay.add(world.sailors[voter], rates.ballot_right if right else rates.ballot_wrong)
+    ballots = Counter(valid.values())
     name, count = max(ballots.items(), key=lambda item: (item[1], item[0]), default=("", 0))
     if count * 100 <= world.scenario.majority * len(living):
         log_clue(world, pay, "vote", "", 0, "The vote ejected nobody.")

@@ -42,6 +42,8 @@ PAID_FOR = {
     "death": "the own death",
     "traitor_ejected": "the traitor is ejected",
     "innocent_ejected": "an innocent is ejected",
+    "ballot_right": "a ballot against the traitor",
+    "ballot_wrong": "a ballot against an innocent",
     "sabotage": "a SABOTAGE",
     "poison_kill": "a death by its poison",
     "energy_high": "high energy, each turn",
