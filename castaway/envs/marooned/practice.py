@@ -22,7 +22,8 @@ def practice(observation: Observation, random: Random, count: int) -> list[Reply
     answers += [Reply("store", f"DEPOSIT {kind} {amount}") for kind, amount in list(bringable(observation).items())[:1]]
     aim, verb = ("unseen", "SABOTAGE") if observation.role == "traitor" else ("ready", "BUILD")
     answers += [Reply(aim, f"{verb} {name}") for name in ready_components(observation)[:1]]
-    ballots = [ballot(observation, name) for name in {lurker(observation): 0, suspect(observation, least=1): 0}]
+    named = (lurker(observation), suspect(observation, least=1))
+    ballots = [ballot(observation, name) for name in dict.fromkeys(named)]
     answers += [Reply(vote.aim, str(vote.action)) for vote in ballots if vote]
     if heading(observation.place, observation.camp) != "here":
         decision = go_to_camp(observation)
