@@ -34,6 +34,7 @@ def most_pay(world: World) -> float:
     return max(
         rate.gather + rate.deposit + rate.build + rate.sabotage + sum(rate.milestones.values()) + rate.success
         + rate.energy_high + 4 * rate.poison_kill + max(rate.traitor_ejected, rate.innocent_ejected)
+        + max(rate.ballot_right, rate.ballot_wrong)
         for rate in rates
     )  # fmt: skip
 

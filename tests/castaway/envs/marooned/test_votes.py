@@ -18,7 +18,7 @@ def test_enough_of_the_living_eject_the_traitor_and_win() -> None:
     table.wait()
     paid = table.step({})  # the fifth turn of the vote is its last
     assert (table.world.winner, table.world.ending) == ("crew", "the traitor was ejected")
-    assert paid[one.name] == pytest.approx(5 + 100 - 0.01 + 0.05)
+    assert paid[one.name] == pytest.approx(50 + 5 + 100 - 0.01 + 0.05)
     assert paid[traitor.name] == pytest.approx(-100)
 
 
@@ -77,7 +77,7 @@ def test_ejecting_an_innocent_costs_the_crew_and_names_the_caller() -> None:
         table.do(**{sailor.name: f"VOTE {innocent.name}"})
     table.do(**{table.traitor.name: f"VOTE {innocent.name}"})
     paid = table.step({})
-    assert paid[caller.name] == pytest.approx(-5 + 0.04)
+    assert paid[caller.name] == pytest.approx(-50 - 5 + 0.04)
     assert paid[innocent.name] == pytest.approx(-5)
     assert paid[table.traitor.name] == pytest.approx(5 - 0.01)
     assert innocent.ejected and not innocent.alive and not table.over
@@ -106,6 +106,17 @@ def test_fewer_than_three_alive_is_the_traitors_victory() -> None:
     assert (table.world.winner, table.world.ending) == ("traitor", "fewer than 3 sailors were left")
     assert paid[table.traitor.name] == pytest.approx(5 + 100 - 0.01)
     assert paid[first.name] == 0.0
+
+
+def test_a_ballot_is_paid_to_its_colonist_even_if_nobody_is_ejected() -> None:
+    table = Table("skiff").phase("discussion")
+    right, wrong, *others = table.colonists
+    plain = {sailor.name: -0.01 + 0.05 for sailor in table.world.living}
+    votes = {right.name: f"CALL_VOTE {table.traitor.name}", wrong.name: f"CALL_VOTE {others[0].name}"}
+    paid = table.do(**votes, **{table.traitor.name: f"CALL_VOTE {others[1].name}"})
+    assert not table.over and table.world.mistakes == 0
+    expected = plain | {right.name: plain[right.name] + 50, wrong.name: plain[wrong.name] - 50}
+    assert paid == pytest.approx(expected)
 
 
 def test_ballots_for_or_from_the_dead_do_not_count() -> None:
