@@ -111,12 +111,13 @@ def test_fewer_than_three_alive_is_the_traitors_victory() -> None:
 def test_a_ballot_is_paid_to_its_colonist_even_if_nobody_is_ejected() -> None:
     table = Table("skiff").phase("discussion")
     right, wrong, *others = table.colonists
-    plain = {sailor.name: -0.01 + 0.05 for sailor in table.world.living}
     votes = {right.name: f"CALL_VOTE {table.traitor.name}", wrong.name: f"CALL_VOTE {others[0].name}"}
     paid = table.do(**votes, **{table.traitor.name: f"CALL_VOTE {others[1].name}"})
     assert not table.over and table.world.mistakes == 0
-    expected = plain | {right.name: plain[right.name] + 50, wrong.name: plain[wrong.name] - 50}
-    assert paid == pytest.approx(expected)
+    assert paid[right.name] == pytest.approx(50 - 0.01 + 0.05)
+    assert paid[wrong.name] == pytest.approx(-50 - 0.01 + 0.05)
+    assert paid[others[0].name] == pytest.approx(-0.01 + 0.05)
+    assert paid[table.traitor.name] == pytest.approx(-0.01)
 
 
 def test_ballots_for_or_from_the_dead_do_not_count() -> None:
