@@ -51,7 +51,7 @@ def run(context: Context) -> dict[str, Any]:
     drawn = [(text.prompt, text.reply) for text in texts][: params.demonstrations]
     missing = params.demonstrations - len(drawn)
     _require(turns, missing, context)
-    drawn += random.sample(turns, missing)
+    drawn += _drawn(turns, missing, task if params.balanced else None, random)
     demonstrations = [Demonstration(prompt.messages, str(reply), prompt.role) for prompt, reply in drawn]
     write_rows(context.output / "demonstrations.jsonl", demonstrations)
 
@@ -73,6 +73,22 @@ def run(context: Context) -> dict[str, Any]:
     verbs = Counter(reply.action.split(" ", 1)[0] for _, reply in drawn)
     (context.output / "CARD.md").write_text(_card(context.run, metrics, verbs), "utf-8")
     return metrics
+
+
+def _drawn(turns: Sequence[ScriptedTurn], count: int, task: Task[Any] | None, random: Random) -> list[ScriptedTurn]:
+    """So many of the turns, in random order; with a task, as many of each of its situations, as far as there are."""
+    if task is None:
+        return random.sample(turns, count)
+    by_situation: dict[str, list[ScriptedTurn]] = {}
+    for turn in turns:
+        by_situation.setdefault(task.situation(turn[0]), []).append(turn)
+    rarest_first = sorted(by_situation.items(), key=lambda item: (len(item[1]), item[0]))
+    drawn: list[ScriptedTurn] = []
+    for waiting, (_, found) in zip(range(len(rarest_first), 0, -1), rarest_first, strict=True):
+        # What a rare situation lacks, the others make up for.
+        share = (count - len(drawn)) // waiting
+        drawn += random.sample(found, min(share, len(found)))
+    return random.sample(drawn, len(drawn))
 
 
 def _require(turns: Sequence[ScriptedTurn], count: int, context: Context) -> None:

@@ -99,6 +99,8 @@ class DatasetParams(StageSection):
     """Share of the training pairs whose actions begin with the same word and differ only in the details."""
     carelessness: Fraction
     """Share of the demonstrator's turns in which it does something aimless."""
+    balanced: bool
+    """Whether there are as many demonstrations of each kind of situation (`Task.situation`), or as the episodes have."""
     synthetic_share: Fraction
     """Share of synthetic situations in the training pairs, in tasks that make such situations."""
     written: NaturalNumber

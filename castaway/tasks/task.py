@@ -144,6 +144,13 @@ class Task(ABC, Generic[Game]):
         """
         return "game"
 
+    def situation(self, prompt: Prompt) -> str:
+        """The kind of situation that a prompt shows; with `dataset.balanced` there are demonstrations of each alike.
+
+        Example: the role and the phase, if votes are rare and decide much. By default the role.
+        """
+        return prompt.role
+
     # Text for pretraining a tiny base model --------------------------------------------------------------------------
 
     def practice(self, observation: Any, random: Random, count: int) -> list[Reply]:

@@ -1,6 +1,7 @@
 """The data of a task whose teacher is served: what it wrote comes first, and the same answers give the same bytes."""
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from tests.castaway.teacher.writing import serving
 
 SHIPPED = read_params(Path(__file__).parents[2] / "params.yaml")
 COUNT = 20
+DISCUSSIONS = 6
+"""In two whole games of MAROONED, of three days each."""
 
 
 def data(root: Path, url: str, name: str = "strictbot", demonstrations: int = 50, **teacher: Any) -> dict[str, Any]:
@@ -82,6 +85,18 @@ def test_the_rules_write_nothing(tmp_path: Path) -> None:
     card = (tmp_path / "data/strictbot/dataset/CARD.md").read_text()
     assert "Played by scripts; no person and no model wrote any of it." in card
     assert json.loads((tmp_path / "data/strictbot/dataset/split.json").read_text())["train"][0] == 0
+
+
+@pytest.mark.parametrize("count", [20, 120])
+def test_balanced_demonstrations_show_each_situation_alike_as_far_as_there_are_so_many(tmp_path: Path, count: int) -> None:
+    with serving() as server:
+        data(tmp_path, server.url, "marooned", count, kind="rules")
+    rows = read_demonstrations(tmp_path / "data/marooned/dataset/demonstrations.jsonl")
+    kinds = Counter((row.role, "discussion" in row.messages[-1]["content"]) for row in rows)
+    assert kinds.total() == count
+    rare, votes, works = kinds["traitor", True], kinds["colonist", True], kinds["traitor", False]
+    assert (rare, votes, works) == ((5, 5, 5) if count == 20 else (DISCUSSIONS, 4 * DISCUSSIONS, 36))
+    assert {row.role for row in rows[:20]} == {"colonist", "traitor"}  # in random order
 
 
 def test_more_demonstrations_than_turns_are_refused(tmp_path: Path) -> None:

@@ -3,9 +3,9 @@
 Each fact is always at the same position, counted from the end, because a model of a million parameters learns to look
 at a position long before it learns to search. For each resource, and for the material that the ship needs next, the
 table shows one pile with a direction and a number of steps: the nearest one, except that piles which another visible
-sailor reaches sooner come last. Of the materials that can be deposited, and of the components that can be built, or
-that a traitor can damage, it names the first. `lurks` names who may have broken the ship unseen, and `blamed` is the
-strength of what the log holds against the sailor itself.
+sailor reaches sooner come last. Of the materials that can be deposited it names the first, and so `ready` does of the
+components that can be built or, for a traitor, damaged; `far` is a traitor out of reach of the ship. `lurks` names who
+may have broken the ship unseen, and `blamed` is the strength of what the log holds against the sailor itself.
 """
 
 from __future__ import annotations
@@ -40,7 +40,6 @@ def user_text(observation: Observation) -> str:
     vote = "open" if observation.vote_open else "closed"
     ship = " ".join(f"{name} {points}" for name, points in observation.ship.items())
     kind, amount = next(iter(bringable(observation).items()), ("nothing", 0))
-    ready = next(iter(ready_components(observation)), "nothing")
     meal = "fed" if observation.ate else "hungry"
     return "\n".join(
         [
@@ -56,7 +55,7 @@ def user_text(observation: Observation) -> str:
             f"you {observation.symptoms or 'well'} {meal} energy {observation.energy} "
             f"blamed {_blamed(observation)} {observation.phase.name} "
             f"next {fetch} camp {_way(observation.place, observation.camp)} bring {kind} {amount} "
-            f"beside {_beside(observation)} lurks {lurker(observation) or 'nobody'} ready {ready}",
+            f"beside {_beside(observation)} lurks {lurker(observation) or 'nobody'} ready {_ready(observation)}",
         ]
     )
 
@@ -138,6 +137,13 @@ def ready_components(observation: Observation) -> list[str]:
         strikes = {name: Action("SABOTAGE", (name,)) for name in observation.scenario.components}
         return [name for name, strike in strikes.items() if refuse(observation, strike) is None]
     return [name for name in observation.scenario.components if not build_problem(observation, name)]
+
+
+def _ready(observation: Observation) -> str:
+    """The first of the `ready_components`; without any, `far` for a traitor that has to come nearer to the ship."""
+    out_of_reach = distance(observation.place, observation.camp) > observation.scenario.sabotage_range
+    idle = "far" if observation.role == "traitor" and out_of_reach else "nothing"
+    return next(iter(ready_components(observation)), idle)
 
 
 def lurker(observation: Observation) -> str:

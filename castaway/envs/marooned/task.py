@@ -53,6 +53,10 @@ class Marooned(Task[MaroonedParams]):
             CurriculumStage("all", self.training_ids(), ("traitor",) * traitors + ("crew",) * (episodes - traitors)),
         )
 
+    def situation(self, prompt: Prompt) -> str:
+        """The role, and whether it is a turn to vote in: one in seven is, and there is seldom reason to."""
+        return f"{prompt.role} {'votes' if prompt.observation.phase.vote else 'works'}"
+
     def practice(self, observation: Any, random: Random, count: int) -> list[Reply]:
         """Replies to the same situation with other aims."""
         return practice(observation, random, count)

@@ -37,9 +37,13 @@ def test_a_traitor_reads_who_would_see_it_and_whether_the_ship_is_in_reach_acros
     table.put(table.traitor, (level, x - 1, y - 1))
     assert "camp EAST 2 " in last_line() and last_line().endswith("beside nobody lurks nobody ready hull")
     table.put(table.traitor, (level, x - 2, y))
-    assert "camp EAST 2 " in last_line() and last_line().endswith("beside nobody lurks nobody ready nothing")
+    assert "camp EAST 2 " in last_line() and last_line().endswith("beside nobody lurks nobody ready far")
     table.put(table.colonists[1], (level, x - 2, y))
     assert f"beside {table.colonists[1].name} lurks" in last_line()
+    table.world.ship["hull"] = 0
+    assert last_line().endswith("ready far")
+    table.put(table.traitor, (level, x - 1, y))
+    assert last_line().endswith("ready nothing")  # in reach of a ship that nobody has begun
 
 
 def test_who_stands_alone_beside_a_ship_that_was_broken_unseen_lurks() -> None:

@@ -17,7 +17,7 @@ def test_a_traitor_practises_sabotage_where_the_prompt_says_that_it_may_and_neve
         shown = environment.prompt_of(seen).messages[-1]["content"].rpartition("ready ")[2]
         actions = {reply.action for reply in practice(seen, random, 100) if reply.action.startswith(("SABOT", "BUILD"))}
         legal = [action for action in environment.rules.legal_actions(seen) if action.startswith("SABOTAGE")]
-        assert (shown != "nothing") == bool(legal)
+        assert (shown not in ("nothing", "far")) == bool(legal)
         assert actions == ({f"SABOTAGE {shown}"} if legal else set()) and actions <= set(legal)
         struck, spared = struck + bool(legal), spared + (not legal)
     assert struck > 10 and spared > 10
