@@ -100,7 +100,7 @@ class DatasetParams(StageSection):
     carelessness: Fraction
     """Share of the demonstrator's turns in which it does something aimless."""
     balanced: bool
-    """Whether there are as many demonstrations of each kind of situation (`Task.situation`), or as the episodes have."""
+    """Whether each kind of situation (`Task.situation`) has as many demonstrations, or its share of the episodes."""
     synthetic_share: Fraction
     """Share of synthetic situations in the training pairs, in tasks that make such situations."""
     written: NaturalNumber

@@ -88,7 +88,7 @@ def test_the_rules_write_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("count", [20, 120])
-def test_balanced_demonstrations_show_each_situation_alike_as_far_as_there_are_so_many(tmp_path: Path, count: int) -> None:
+def test_balanced_demonstrations_show_each_situation_alike_as_far_as_they_go(tmp_path: Path, count: int) -> None:
     with serving() as server:
         data(tmp_path, server.url, "marooned", count, kind="rules")
     rows = read_demonstrations(tmp_path / "data/marooned/dataset/demonstrations.jsonl")
