@@ -216,7 +216,7 @@ def test_a_run_sets_keys_for_itself(tmp_path: Path) -> None:
     params = read(changed("tasks.marooned.ppo", "{steps: 3, lora: {rank: 2, alpha: 4}}"), tmp_path)
     changed_ppo = params.ppo.model_copy(update={"steps": 3, "lora": params.ppo.lora.__class__(rank=2, alpha=4)})
     assert params.for_run("marooned").ppo == changed_ppo
-    assert params.for_run("marooned").sft == params.sft and params.for_run("openspiel").ppo.steps != 3
+    assert params.for_run("marooned").reward_model == params.reward_model and params.for_run("openspiel").ppo.steps != 3
     assert params.for_run("games") == params, "a base model sets nothing differently"
 
 
