@@ -31,7 +31,7 @@ def run_report(folder: Path, seat: str = "") -> str:
 
     Args:
         folder: `data/RUN/metrics` with evaluate.json, and optionally reward_model.json, seeds/SEED.json,
-            imitation.json and ablation.json.
+            imitation.json, traitors.json and ablation.json.
         seat: the name of the main seat, for the column headings.
 
     Raises:
@@ -45,6 +45,7 @@ def run_report(folder: Path, seat: str = "") -> str:
         folder / "evaluate.json", lambda evaluate: [games_table(evaluate, seat)] if "games" in evaluate else []
     )
     parts += from_file(folder / "evaluate.json", shares_table)
+    parts += from_file(folder / "evaluate.json", unseen_table)
     if (folder / "reward_model.json").is_file():
         parts.append(from_file(folder / "reward_model.json", reward_model_line))
     paths = sorted(folder.glob("seeds/*.json"), key=lambda path: (len(path.stem), path.stem))
@@ -53,6 +54,8 @@ def run_report(folder: Path, seat: str = "") -> str:
         parts.append(f"The same with other seeds:\n\n{table(seed_header(seat), rows)}")
     if (folder / "imitation.json").is_file():
         parts.append(from_file(folder / "imitation.json", lambda found: imitation_table(found, seat)))
+    if (folder / "traitors.json").is_file():
+        parts.append(from_file(folder / "traitors.json", traitors_table))
     if (folder / "ablation.json").is_file():
         parts.append(from_file(folder / "ablation.json", lambda found: ablation_table(found, seat)))
     parts += times_table(folder.parent / "runs")
@@ -68,6 +71,18 @@ def imitation_table(found: Figures, seat: str = "") -> str:
     return (
         f"SFT on {figure(found, 'demonstrations')} of the expert's own moves, as many as SFT and the pairs hold "
         f"together, on block {figure(found, 'block')}, at commit {figure(found, 'revision')}:\n\n{table(header, rows)}"
+    )
+
+
+def traitors_table(found: Figures) -> str:
+    """The success of MAROONED's crews, one column each, against traitors with different habits."""
+    crews: Figures = figure(found, "crews")
+    traitors = list(next(iter(crews.values())))
+    rows = [[traitor, *(share(crews[crew][traitor], "success_rate") for crew in crews)] for traitor in traitors]
+    games, revision = figure(found, "episodes"), figure(found, "revision")
+    return (
+        "Crew success against other traitors than the saboteur, the only one in training; "
+        f"{games} validation games each, at commit {revision}:\n\n{table(['traitor', *crews], rows)}"
     )
 
 
@@ -131,6 +146,19 @@ def shares_table(evaluate: Figures) -> list[str]:
         return []
     rows = [[policy, *(share(evaluate[policy], name) for name in own)] for policy in PLAYERS if policy in evaluate]
     return [table(["policy", *(name.replace("_", " ") for name in own)], rows)]
+
+
+def unseen_table(evaluate: Figures) -> list[str]:
+    """One row for each player, in situations unlike those of training; an empty list if there were none."""
+    names = [name for name, found in evaluate.items() if "unseen_success_rate" in found]
+    header = ["player", "invalid replies", "success (95 %)", "episodes"]
+    rows = []
+    for name in sorted(names, key=lambda name: (PLAYERS.index(name) if name in PLAYERS else len(PLAYERS), name)):
+        found = evaluate[name]
+        wins = share(found, "unseen_success_rate")
+        rows.append([name, percent(figure(found, "unseen_invalid_rate")), wins, str(figure(found, "unseen_episodes"))])
+    heading = "In situations that training never played, such as boards of other sizes:"
+    return [f"{heading}\n\n{table(header, rows)}"] if rows else []
 
 
 def games_table(evaluate: Figures, seat: str = "", policy: str = "final") -> str:

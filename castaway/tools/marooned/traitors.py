@@ -1,4 +1,4 @@
-"""Additional scripted players for measuring the balance of MAROONED: two traitors, and two colonists who vote.
+"""Additional scripted players for measuring the balance of MAROONED: three traitors, and two colonists who vote.
 
 Like those in `castaway.envs.marooned.scripted`, each sees only its own observation.
 """
@@ -68,6 +68,25 @@ class Framer:
         wishes = [ballot(observation, named)] if named else []
         wishes += [Decision(Action("FRAME", (name,)), "blame") for name in _living(observation)[:1]]
         return first_legal(observation, *wishes)
+
+
+class Impostor:
+    """A traitor that goes where a worker goes and brings its load to the ship, but puts nothing into it.
+
+    It sabotages the ship when nobody sees it, and never waits beside it.
+    """
+
+    def __init__(self) -> None:
+        """Work with one script and harm with the other."""
+        self._worker, self._saboteur = Worker(), Saboteur()
+
+    def __call__(self, observation: Observation) -> Decision:
+        """Sabotage if possible, otherwise what a worker does, without building."""
+        strike = self._saboteur(observation)
+        if not observation.phase.work or strike.action.verb == "SABOTAGE":
+            return strike
+        work = self._worker(observation)
+        return REST if work.action.verb in ("BUILD", "DEPOSIT") else work
 
 
 class BlindVoter:

@@ -23,6 +23,7 @@ from castaway.metrics.results import (
     seed_row,
     share,
     shares_table,
+    unseen_table,
 )
 from castaway.tasks.environment import Outcome
 from castaway.tools.marooned.rulebook import constants_table, pay_table
@@ -93,6 +94,16 @@ def test_shares_of_the_tasks_own_have_a_table() -> None:
     header, _, *rows = cells(found)
     assert header == ["policy", "toxic rate"]
     assert rows == [["sft", "1.0 % (0.0 to 2.0)"], ["final", "1.0 % (0.0 to 2.0)"]]
+
+
+def test_variants_that_training_never_played_have_a_table() -> None:
+    assert unseen_table(EVALUATE) == []
+    unseen = {f"unseen_{name}": value for name, value in policy(0.6).items()}
+    (found,) = unseen_table({"random": {**policy(0.5), **unseen}, "games": {}, "final": {**policy(0.8), **unseen}})
+    header, _, *rows = cells(found.split("\n\n")[1])
+    assert header == ["player", "invalid replies", "success (95 %)", "episodes"]
+    assert [row[0] for row in rows] == ["final", "random"]
+    assert rows[0][2:] == ["60.0 % (55.0 to 65.0)", "300"]
 
 
 def test_the_reward_model_stands_beside_both_baselines() -> None:

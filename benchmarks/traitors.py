@@ -1,0 +1,152 @@
+"""Plays MAROONED's crew against traitors that it never met in training.
+
+    python -m benchmarks.traitors --episodes 200    then: castaway results --write docs/results.md
+
+PPO's crew always plays against the scripted saboteur, which waits beside the ship for its chance, and the prompt names
+whoever stands there alone (`lurks`). This shows what the crew is worth without that habit: against scripts with other
+habits, and against the traitor that the run trained itself. Validation ids: no held-out game is asked. The metrics are
+written to data/RUN/metrics/traitors.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from random import Random
+
+from tqdm import tqdm
+
+from benchmarks.imitation import context_of
+from benchmarks.seeds import ROOT, run, status_of
+from castaway.envs.marooned.environment import MaroonedEnvironment, standard_casting
+from castaway.envs.marooned.scripted import Saboteur, Script, Worker
+from castaway.envs.marooned.task import Marooned
+from castaway.errors import CastawayError
+from castaway.metrics.intervals import proportion
+from castaway.models.policy import load_adapter, load_model, using
+from castaway.models.tokens import ChatTokenizer
+from castaway.models.training import seed_everything
+from castaway.rl.actor_critic import ActorCritic
+from castaway.rl.policies import ModelPolicy
+from castaway.rl.rollout import Generation, Policy, play_episodes
+from castaway.tasks.environment import Prompt, ids_in_a_row
+from castaway.tasks.registry import task_of
+from castaway.tools.marooned.traitors import Framer, HunchVoter, Impostor, Poisoner
+from stages import evaluate
+from stages.context import Context
+
+FIRST_ID = 940_000_000
+"""The first validation id; the others follow. PPO is watched on others."""
+LEARNED = "the run's own traitor"
+TRAITORS: dict[str, Callable[[], Script]] = {
+    "saboteur": Saboteur,
+    "impostor": Impostor,
+    "poisoner": Poisoner,
+    "framer": Framer,
+}
+"""The scripted traitors; only the first one is met in training."""
+SCRIPTS: dict[str, Callable[[], Script]] = {"expert": Worker, "expert with hunches": HunchVoter}
+"""The scripted crews."""
+CREWS = ("sft", "final")
+"""The crews with a model."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    top = argparse.ArgumentParser("python -m benchmarks.traitors", description=(__doc__ or "").partition("\n")[0])
+    top.add_argument("--task", default="marooned", help="a run of params.yaml")
+    top.add_argument("--episodes", type=int, default=200, help="games of each crew against each traitor")
+    options = top.parse_args(arguments)
+
+    def work() -> None:
+        context = context_of(ROOT, options.task)
+        task = task_of(context.params, context.run)
+        if not isinstance(task, Marooned):
+            raise CastawayError(f"{options.task} is a run of {task.name}, not of marooned; name another with --task")
+        figures = measure(context, task, options.episodes)
+        revision = run(ROOT, "git", "rev-parse", "--short", "HEAD").strip()
+        path = context.metrics / "traitors.json"
+        found = {"episodes": options.episodes, "revision": revision, "crews": figures}
+        path.write_text(json.dumps(found, indent=2) + "\n", "utf-8")
+
+    return status_of(work)
+
+
+def measure(context: Context, task: Marooned, episodes: int) -> dict[str, dict[str, dict[str, float]]]:
+    """The success rate of each crew against each traitor, with its interval."""
+    ids = ids_in_a_row(task.training_ids(), FIRST_ID, episodes)
+    names = [*TRAITORS, LEARNED]
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    with policies(context) as trained, tqdm(total=len(names) * 4 * episodes, unit="game") as bar:
+        crews = {**{name: scripted(task, make) for name, make in SCRIPTS.items()}, **trained}
+        for crew, policy in crews.items():
+            found[crew] = {}
+            for traitor in names:
+                # A scripted traitor is part of the environment; the learned one plays in it, as one of five sailors.
+                make, seat = task.make, "all"
+                if traitor in TRAITORS:
+                    make, seat = environments(task, TRAITORS[traitor]), "crew"
+                both = divided(policy, trained["final"])
+                played = play_episodes(
+                    make, [(one, seat) for one in ids], both, teacher=None, on_finished=lambda _: bar.update() and None
+                )
+                wins = proportion(sum(episode.outcome.success for episode in played), len(played))
+                found[crew][traitor] = wins.entries("success_rate")
+    return found
+
+
+@contextmanager
+def policies(context: Context) -> Iterator[Mapping[str, Policy]]:
+    """The policies of `CREWS`, which share one model."""
+    seed_everything(context.params.seed, context.params.threads)
+    tokenizer = ChatTokenizer.load(context.folder("base"))
+    model = load_model(context.folder("base"), [context.folder("sft")], context.dtype)
+    model = load_adapter(model, context.folder("ppo"), trainable=False)
+    model.load_adapter(str(context.folder("correction_sft")), "final")
+    policy = ModelPolicy(
+        ActorCritic(model), tokenizer, evaluate.sampling_rules(context, tokenizer), evaluate.generator_of(context)
+    )
+
+    def with_adapter(name: str) -> Policy:
+        def answer(prompts: Sequence[Prompt]) -> list[Generation]:
+            with using(model, evaluate.POLICY_ADAPTERS[name]):
+                return policy(prompts)
+
+        return answer
+
+    yield {name: with_adapter(name) for name in CREWS}
+
+
+def scripted(task: Marooned, make: Callable[[], Script]) -> Policy:
+    """A crew of scripts. They keep no memory, so one script plays all colonists."""
+    script = make()
+    return lambda prompts: [Generation(f"ACTION: {script(prompt.observation).action}") for prompt in prompts]
+
+
+def divided(crew: Policy, traitor: Policy) -> Policy:
+    """A policy in which two others share the sailors by role."""
+
+    def answer(prompts: Sequence[Prompt]) -> list[Generation]:
+        found: dict[int, Generation] = {}
+        for policy, role in ((crew, "colonist"), (traitor, "traitor")):
+            own = [at for at, prompt in enumerate(prompts) if prompt.role == role]
+            if own:
+                found |= zip(own, policy([prompts[at] for at in own]), strict=True)
+        return [found[at] for at in range(len(prompts))]
+
+    return answer
+
+
+def environments(task: Marooned, traitor: Callable[[], Script]) -> Callable[[], MaroonedEnvironment]:
+    """Makes environments of the task with that traitor in place of the saboteur."""
+
+    def casting(role: str, random: Random) -> Script:
+        return traitor() if role == "traitor" else standard_casting(role, random)
+
+    return lambda: MaroonedEnvironment(task.game.scenario, task.game.rendering, casting)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
