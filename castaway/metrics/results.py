@@ -22,6 +22,9 @@ PLAYERS = (*POLICIES, "demonstrators", "expert")
 
 Other players with a success rate, which the task adds for comparison, come last."""
 
+UNSEEN = "unseen"
+"""The prefix of figures from situations that training never played; no seat has this name."""
+
 Figures = Mapping[str, Any]
 """The metrics of one policy, or of one stage."""
 
@@ -150,13 +153,13 @@ def shares_table(evaluate: Figures) -> list[str]:
 
 def unseen_table(evaluate: Figures) -> list[str]:
     """One row for each player, in situations unlike those of training; an empty list if there were none."""
-    names = [name for name, found in evaluate.items() if "unseen_success_rate" in found]
+    names = [name for name, found in evaluate.items() if f"{UNSEEN}_success_rate" in found]
     header = ["player", "invalid replies", "success (95 %)", "episodes"]
     rows = []
     for name in sorted(names, key=lambda name: (PLAYERS.index(name) if name in PLAYERS else len(PLAYERS), name)):
         found = evaluate[name]
-        wins = share(found, "unseen_success_rate")
-        rows.append([name, percent(figure(found, "unseen_invalid_rate")), wins, str(figure(found, "unseen_episodes"))])
+        invalid, episodes = (figure(found, f"{UNSEEN}_{key}") for key in ("invalid_rate", "episodes"))
+        rows.append([name, percent(invalid), share(found, f"{UNSEEN}_success_rate"), str(episodes)])
     heading = "In situations that training never played, such as boards of other sizes:"
     return [f"{heading}\n\n{table(header, rows)}"] if rows else []
 
@@ -172,9 +175,7 @@ def games_table(evaluate: Figures, seat: str = "", policy: str = "final") -> str
     others = [name for name in others if "success_rate" in evaluate[name]]
     others.sort(key=lambda name: float(evaluate[name]["success_rate"]))
     players = [*others[:1], policy, *others[1:]]
-    # Figures of unseen situations are of no game here.
-    everywhere = set.intersection(*({*found[policy]} for found in games.values()))
-    further = [f"{other}_" for other in further_seats(evaluate[policy]) if f"{other}_success_rate" in everywhere]
+    further = [f"{other}_" for other in further_seats(evaluate[policy])]
     seats = ["", *further]
     header = ["game", *(f"{player}, {prefix.rstrip('_') or seat}" for prefix in seats for player in players)]
     rows, compared = [], "relative_advantage" in evaluate[policy]
@@ -249,7 +250,7 @@ def intervals_apart(one: Figures, other: Figures) -> bool:
 def further_seats(figures: Figures) -> list[str]:
     """The seats other than the main one; their figures carry the seat's name as a prefix."""
     names = [re.fullmatch(r"(.+)_success_rate", name) for name in figures]
-    return sorted(name.group(1) for name in names if name)
+    return sorted(name.group(1) for name in names if name and name.group(1) != UNSEEN)
 
 
 def share(figures: Figures, name: str) -> str:
