@@ -67,8 +67,9 @@ def main(arguments: Sequence[str]) -> int:
             raise CastawayError(f"{options.task} is a run of {task.name}, not of marooned; name another with --task")
         figures = measure(context, task, options.episodes)
         revision = run(ROOT, "git", "rev-parse", "--short", "HEAD").strip()
-        path = context.metrics / "traitors.json"
+        path = ROOT / "data" / options.task / "metrics" / "traitors.json"
         found = {"episodes": options.episodes, "revision": revision, "crews": figures}
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(found, indent=2) + "\n", "utf-8")
 
     return status_of(work)

@@ -1,6 +1,8 @@
 """Other traitors take the saboteur's place, crews and traitors share the sailors, and the figures become a table."""
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +16,7 @@ from castaway.tasks.registry import task_of
 from castaway.tools.marooned.traitors import Impostor
 from tests.castaway.figures import policy
 from tests.castaway.rl.small import shipped
+from tests.miniature import make_clone
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +65,16 @@ def test_the_named_traitor_plays(task: Marooned) -> None:
     as_shipped = play_episodes(task.make, games, crew, teacher=None)
     assert wins(Saboteur) == [episode.outcome.success for episode in as_shipped]
     assert wins(Impostor) != wins(Saboteur)
+
+
+def test_what_is_written_is_what_the_table_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_clone(tmp_path)
+    monkeypatch.setattr(traitors, "ROOT", tmp_path)
+    # Playing needs trained models; a figure is enough to be written and read.
+    monkeypatch.setattr(traitors, "measure", lambda *_: {"final": {"saboteur": policy(0.9)}})
+    assert traitors.main(["--episodes", "7"]) == 0
+    found = json.loads((tmp_path / "data" / "marooned" / "metrics" / "traitors.json").read_text("utf-8"))
+    assert "7 validation games each" in traitors_table(found)
 
 
 def test_a_run_of_another_task(capsys: pytest.CaptureFixture[str]) -> None:
