@@ -130,6 +130,7 @@ PARSED = {
     "python -m benchmarks.profiles smollm2": "needs a build; tests/benchmarks/test_profiles.py",
     "python -m benchmarks.real_model FOLDER --rounds 2": "minutes",
     "python -m benchmarks.seeds 2 3": "hours; tests/benchmarks/test_seeds.py",
+    "python -m benchmarks.traitors": "minutes; tests/benchmarks/test_traitors.py",
     "python -m benchmarks.tokens FOLDER": "needs a tokenizer; tests/benchmarks/test_tokens.py",
     "python -m flows closure --write": "changes the repository; tests/flows/test_closure.py",
     "python -m flows lineage sync": "needs MLflow's store; tests/flows/test_tracking.py",
