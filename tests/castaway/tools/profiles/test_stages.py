@@ -79,8 +79,8 @@ def test_whole_stages_took_about_as_much_memory_as_estimated(run: str, stage: st
 def test_smaller_passes_need_less(smollm2: Params, tmp_path: Path) -> None:
     before, smaller = estimated(smollm2, tmp_path), changed(smollm2, "sft", tokens_per_pass=200)
     assert estimated(smaller, tmp_path)["sft@strictbot"].host < before["sft@strictbot"].host
-    longer = estimated(changed(smollm2, "ppo", steps=2 * smollm2.ppo.steps), tmp_path)
-    # The speed of this host is measured anew for each estimate, so twice the steps is not exactly twice the time.
+    longer = estimated(changed(smollm2, "ppo", episodes_per_step=2 * smollm2.ppo.episodes_per_step), tmp_path)
+    # The speed of this host is measured anew for each estimate, so twice the episodes is not exactly twice the time.
     assert longer["ppo@strictbot"].seconds > 1.4 * before["ppo@strictbot"].seconds
 
 
