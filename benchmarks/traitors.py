@@ -13,8 +13,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from itertools import product
 from random import Random
 
 from tqdm import tqdm
@@ -77,29 +77,24 @@ def main(arguments: Sequence[str]) -> int:
 
 def measure(context: Context, task: Marooned, episodes: int) -> dict[str, dict[str, dict[str, float]]]:
     """The success rate of each crew against each traitor, with its interval."""
-    ids = ids_in_a_row(task.training_ids(), FIRST_ID, episodes)
-    names = [*TRAITORS, LEARNED]
-    found: dict[str, dict[str, dict[str, float]]] = {}
-    with policies(context) as trained, tqdm(total=len(names) * 4 * episodes, unit="game") as bar:
-        crews = {**{name: scripted(task, make) for name, make in SCRIPTS.items()}, **trained}
-        for crew, policy in crews.items():
-            found[crew] = {}
-            for traitor in names:
-                # A scripted traitor is part of the environment; the learned one plays in it, as one of five sailors.
-                make, seat = task.make, "all"
-                if traitor in TRAITORS:
-                    make, seat = environments(task, TRAITORS[traitor]), "crew"
-                both = divided(policy, trained["final"])
-                played = play_episodes(
-                    make, [(one, seat) for one in ids], both, teacher=None, on_finished=lambda _: bar.update() and None
-                )
-                wins = proportion(sum(episode.outcome.success for episode in played), len(played))
-                found[crew][traitor] = wins.entries("success_rate")
+    ids, names = ids_in_a_row(task.training_ids(), FIRST_ID, episodes), [*TRAITORS, LEARNED]
+    trained = policies(context)
+    crews = {name: scripted(make) for name, make in SCRIPTS.items()} | trained
+    found: dict[str, dict[str, dict[str, float]]] = {crew: {} for crew in crews}
+    with tqdm(total=len(crews) * len(names) * episodes, unit="game") as bar:
+        for crew, traitor in product(crews, names):
+            # A scripted traitor is part of the environment; the learned one plays in it, as one of five sailors.
+            alone = traitor in TRAITORS
+            make = environments(task, TRAITORS[traitor]) if alone else task.make
+            games = [(one, "crew" if alone else "all") for one in ids]
+            played = play_episodes(make, games, divided(crews[crew], trained["final"]), teacher=None)
+            bar.update(len(played))
+            wins = proportion(sum(episode.outcome.success for episode in played), len(played))
+            found[crew][traitor] = wins.entries("success_rate")
     return found
 
 
-@contextmanager
-def policies(context: Context) -> Iterator[Mapping[str, Policy]]:
+def policies(context: Context) -> dict[str, Policy]:
     """The policies of `CREWS`, which share one model."""
     seed_everything(context.params.seed, context.params.threads)
     tokenizer = ChatTokenizer.load(context.folder("base"))
@@ -117,10 +112,10 @@ def policies(context: Context) -> Iterator[Mapping[str, Policy]]:
 
         return answer
 
-    yield {name: with_adapter(name) for name in CREWS}
+    return {name: with_adapter(name) for name in CREWS}
 
 
-def scripted(task: Marooned, make: Callable[[], Script]) -> Policy:
+def scripted(make: Callable[[], Script]) -> Policy:
     """A crew of scripts. They keep no memory, so one script plays all colonists."""
     script = make()
     return lambda prompts: [Generation(f"ACTION: {script(prompt.observation).action}") for prompt in prompts]

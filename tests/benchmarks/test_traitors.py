@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks import traitors
 from castaway.envs.marooned.scripted import Saboteur, Worker
+from castaway.envs.marooned.state import distance
 from castaway.envs.marooned.task import Marooned
 from castaway.metrics.results import traitors_table
 from castaway.rl.rollout import Generation, Policy, play_episodes
@@ -47,15 +48,17 @@ def test_an_impostor_never_waits_beside_the_ship_nor_builds(task: Marooned) -> N
     script, verbs = Impostor(), set()
     while not environment.done:
         (prompt,) = environment.prompts()
-        action = script(prompt.observation).action
+        seen, action = prompt.observation, script(prompt.observation).action
         verbs.add(action.verb)
+        if seen.phase.work and action.verb == "WAIT":
+            assert not 0 < distance(seen.place, seen.camp) <= seen.scenario.sabotage_range
         environment.step({prompt.agent: str(action)})
     assert not verbs & {"BUILD", "DEPOSIT"}
     assert verbs & {"GATHER", "MOVE"}
 
 
 def test_the_named_traitor_plays(task: Marooned) -> None:
-    crew = traitors.scripted(task, Worker)
+    crew = traitors.scripted(Worker)
     games = [(one, "crew") for one in range(20)]
 
     def wins(make: type) -> list[bool]:
