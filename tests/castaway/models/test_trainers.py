@@ -1,4 +1,4 @@
-"""The loss of SFT on trees is the one of the rows one by one, however many logits are held at a time."""
+"""The loss of SFT is the one of the rows one by one, in trees and padded, however many logits are held at a time."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def policy(family: str) -> Any:
     return stirred(get_peft_model(causal, LoraConfig(r=4, target_modules="all-linear")))
 
 
-def rows() -> list[LabelledRow]:
-    """Rows that begin alike, with replies of different length."""
+def rows(shared: int) -> list[LabelledRow]:
+    """Rows that begin with the same tokens, with replies of different length."""
     torch.manual_seed(1)
-    same = torch.randint(3, 40, (30,)).tolist()
+    same = torch.randint(3, 40, (shared,)).tolist()
     made = []
     for asked, replied in ((4, 3), (2, 7), (5, 1)):
         own, reply = torch.randint(3, 40, (asked,)).tolist(), torch.randint(3, 40, (replied,)).tolist()
@@ -40,16 +40,17 @@ def rows() -> list[LabelledRow]:
     return made
 
 
+@pytest.mark.parametrize(("shared", "trees"), [(30, True), (0, False)])
 @pytest.mark.parametrize("chunk", [2**25, 40 * 4])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_losses_and_gradients_are_those_of_the_rows_one_by_one(
-    family: str, chunk: int, monkeypatch: pytest.MonkeyPatch
+    family: str, chunk: int, shared: int, trees: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("castaway.models.hidden_states.CHUNK", chunk)
     model = policy(family)
     trained = [weight for weight in model.parameters() if weight.requires_grad]
-    inputs = ReplyCollator(model, 0)(rows())
-    assert "position_ids" in inputs
+    inputs = ReplyCollator(model, 0)(rows(shared))
+    assert ("position_ids" in inputs) is trees
     with folded(model):
         losses, right = label_losses(model.get_base_model(), inputs)
     losses.sum().backward()
@@ -58,7 +59,7 @@ def test_losses_and_gradients_are_those_of_the_rows_one_by_one(
 
     model.zero_grad()
     total, hits = torch.zeros(()), 0
-    for row in rows():
+    for row in rows(shared):
         logits = model(input_ids=torch.tensor([row["input_ids"]])).logits[0, :-1].float()
         labels = torch.tensor(row["labels"][1:])
         total = total + cross_entropy(logits, labels, ignore_index=-100, reduction="sum")
