@@ -20,10 +20,10 @@ from castaway.config.bases import BaseTextParams
 from castaway.datasets.pretraining import Document, scripted_documents, task_words
 from castaway.models.batches import best_width, first_fit, rows_of_batch
 from castaway.models.copying import begin_with_copying
+from castaway.models.label_losses import label_losses
 from castaway.models.sources import fetch, save
 from castaway.models.tiny import CONTEXT, new_model, train_tokenizer
 from castaway.models.tokens import ChatTokenizer
-from castaway.models.trainers import label_losses
 from castaway.models.training import CurveCallback, seed_everything, trainer_settings
 from stages.context import Context
 
@@ -95,8 +95,7 @@ class AnswerTrainer(Trainer):
 
     def compute_loss(self, model: Any, inputs: dict[str, torch.Tensor], *_: Any, **__: Any) -> torch.Tensor:
         """The mean cross entropy of the answers' tokens, in nats."""
-        losses, _ = label_losses(model, inputs)
-        return losses.mean()
+        return label_losses(model, inputs)[0].mean()
 
 
 def document_tokens(tokenizer: ChatTokenizer, document: Document) -> dict[str, list[int]]:

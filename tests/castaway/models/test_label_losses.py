@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from castaway.models.folded import folded
-from castaway.models.trainers import label_losses
+from castaway.models.label_losses import label_losses
 from castaway.models.training import LabelledRow, ReplyCollator
 from tests.castaway.rl.small import stirred
 
