@@ -18,9 +18,8 @@ from transformers import Trainer, TrainingArguments
 
 from castaway.config.bases import BaseTextParams
 from castaway.datasets.pretraining import Document, scripted_documents, task_words
-from castaway.models.batches import best_width, first_fit, rows_of_batch
+from castaway.models.batches import first_fit
 from castaway.models.copying import begin_with_copying
-from castaway.models.label_losses import label_losses
 from castaway.models.sources import fetch, save
 from castaway.models.tiny import CONTEXT, new_model, train_tokenizer
 from castaway.models.tokens import ChatTokenizer
@@ -46,8 +45,7 @@ def run(context: Context) -> dict[str, Any]:
     shuffled = Random(context.params.seed).sample(documents, len(documents))
     chat = ChatTokenizer(tokenizer)
     pieces = [document_tokens(chat, document) for document in shuffled]
-    width = best_width([len(piece["input_ids"]) for piece in pieces], WIDTHS, params.batch_size, params.hidden_size)
-    rows = packed(pieces, width)
+    rows = packed(pieces)
 
     # Pretraining: the loss is on the answers only, since the situations are random and cannot be predicted.
     model = new_model(params, tokenizer)
@@ -59,7 +57,7 @@ def run(context: Context) -> dict[str, Any]:
         device=context.device,
         epochs=params.epochs,
         # The parameter counts documents, the trainer rows, each of which holds several documents.
-        batch_size=rows_of_batch(params.batch_size, len(rows), len(documents)),
+        batch_size=max(1, round(params.batch_size * len(rows) / len(documents))),
         learning_rate=params.learning_rate,
     )
     trainer = AnswerTrainer(
@@ -76,7 +74,6 @@ def run(context: Context) -> dict[str, Any]:
         "documents": len(documents),
         "tokens": sum(len(row["input_ids"]) for row in rows),
         "longest": max(len(piece["input_ids"]) for piece in pieces),
-        "width": width,
         "loss": round(result.training_loss, 6),
     }
 
@@ -86,16 +83,19 @@ def figures(model: Any, tokenizer: Any) -> dict[str, int]:
     return {"parameters": sum(weight.numel() for weight in model.parameters()), "vocabulary": len(tokenizer)}
 
 
-WIDTHS = range(128, CONTEXT + 1, 8)
-"""Widths, in tokens, of rows that documents may be packed into; a longer document is a row of its own."""
+WIDTH = 256
+"""Width, in tokens, of the rows that documents are packed into; a longer document is a row of its own."""
 
 
 class AnswerTrainer(Trainer):
-    """A trainer that computes only what the labels need: the usual loss, in less time."""
+    """A trainer that computes logits only for tokens with a label: the usual loss, in less time."""
 
     def compute_loss(self, model: Any, inputs: dict[str, torch.Tensor], *_: Any, **__: Any) -> torch.Tensor:
         """The mean cross entropy of the answers' tokens, in nats."""
-        return label_losses(model, inputs)[0].mean()
+        labels = inputs.pop("labels")[:, 1:]
+        learned = labels != -100
+        hidden = model.model(**inputs).last_hidden_state[:, :-1]
+        return torch.nn.functional.cross_entropy(model.lm_head(hidden[learned]), labels[learned])
 
 
 def document_tokens(tokenizer: ChatTokenizer, document: Document) -> dict[str, list[int]]:
@@ -125,18 +125,14 @@ def document_tokens(tokenizer: ChatTokenizer, document: Document) -> dict[str, l
     return {name: values[:CONTEXT] for name, values in row.items()}
 
 
-def packed(pieces: Sequence[dict[str, list[int]]], width: int) -> list[dict[str, list[int]]]:
-    """Pack several documents into each row, which saves most of the padding.
-
-    Args:
-        pieces: documents as tokens.
-        width: of a row, in tokens.
+def packed(pieces: Sequence[dict[str, list[int]]]) -> list[dict[str, list[int]]]:
+    """Pack several documents into each row, which saves half of the padding.
 
     Returns:
         The rows, with the number of each token's document in `documents`, so that no document attends to another.
     """
     rows = []
-    for bin_ in first_fit([len(piece["input_ids"]) for piece in pieces], width):
+    for bin_ in first_fit([len(piece["input_ids"]) for piece in pieces], WIDTH):
         row = {name: [token for index in bin_ for token in pieces[index][name]] for name in pieces[0]}
         row["documents"] = [number for number, index in enumerate(bin_) for _ in pieces[index]["input_ids"]]
         rows.append(row)

@@ -38,38 +38,6 @@ OPEN_BINS = 50
 better, and take longer."""
 
 
-SAMPLE = 2000
-"""Number of pieces that `best_width` packs to try a width."""
-
-
-def best_width(lengths: Sequence[int], widths: Sequence[int], batch_size: int, hidden_size: int) -> int:
-    """The width of bins with which a model reads packed pieces in the fewest operations.
-
-    A block of a model takes n (24 d^2 + 4 n d) operations for a row of n tokens with d components: wide bins take more
-    attention, and in some widths much room is left over. Rows are padded to the widest of their batch.
-
-    Args:
-        lengths: of pieces in tokens, in the order in which they are packed.
-        widths: to choose from, in tokens; the first of the best is taken.
-        batch_size: pieces of a batch, about.
-        hidden_size: d.
-    """
-    some = lengths[:SAMPLE]
-
-    def operations(width: int) -> int:
-        rows = [sum(some[index] for index in one) for one in first_fit(some, width)]
-        size = rows_of_batch(batch_size, len(rows), len(some))
-        batches = [rows[start : start + size] for start in range(0, len(rows), size)]
-        return sum(len(batch) * max(batch) * (6 * hidden_size + max(batch)) for batch in batches)
-
-    return min(widths, key=operations)
-
-
-def rows_of_batch(batch_size: int, rows: int, pieces: int) -> int:
-    """The number of rows of a batch that holds about `batch_size` pieces, if so many rows hold so many pieces."""
-    return max(1, round(batch_size * rows / pieces))
-
-
 def first_fit(lengths: Sequence[int], width: int) -> list[list[int]]:
     """Pack pieces into bins by first fit: each goes into the first of the newest `OPEN_BINS` bins that has room.
 

@@ -9,12 +9,10 @@ from castaway.config.bases import PathParams
 from castaway.datasets.pretraining import Document
 from castaway.models.policy import load_model
 from castaway.models.tokens import ChatTokenizer
-from stages.base import AnswerTrainer, collate, document_tokens, packed, run
+from stages.base import WIDTH, AnswerTrainer, collate, document_tokens, packed, run
 from stages.context import Context
 from tests.castaway.models.given import write_gguf
 from tests.castaway.rl.small import shipped, student
-
-WIDTH = 256
 
 
 def test_answers_that_share_a_situation_are_scored_as_if_alone() -> None:
@@ -22,7 +20,7 @@ def test_answers_that_share_a_situation_are_scored_as_if_alone() -> None:
     messages = ({"role": "user", "content": "which way"},)
     answers = ("ACTION: LEFT", "REASONING: a\nACTION: RIGHT")
     rows = [document_tokens(tokenizer, Document(messages, answers))]
-    batch = collate(packed(rows[:1], WIDTH), tokenizer.pad)
+    batch = collate(packed(rows[:1]), tokenizer.pad)
     labels = batch.pop("labels")
     shared = torch.log_softmax(actor.policy(**batch).logits, -1)[0]
     learned = [(place, token) for place, token in enumerate(labels[0].tolist()) if token != -100]
@@ -42,7 +40,7 @@ def test_the_loss_is_the_usual_one() -> None:
     answers = ("ACTION: LEFT", "REASONING: a\nACTION: RIGHT")
     messages = ({"role": "user", "content": "which way"},)
     rows = [document_tokens(tokenizer, Document(messages, answers[:count])) for count in (1, 2)]
-    rows = [row for piece in rows for row in packed([piece], WIDTH)]
+    rows = [row for piece in rows for row in packed([piece])]
     usual = actor.policy(**collate(rows, tokenizer.pad)).loss
     model = actor.causal
     found = AnswerTrainer.compute_loss(None, model, collate(rows, tokenizer.pad))  # type: ignore[arg-type]
@@ -54,14 +52,14 @@ def test_documents_in_one_row_do_not_see_each_other() -> None:
     turns = ("which way", "REASONING a", "ACTION LEFT RIGHT", "way")
     documents = [Document(({"role": "user", "content": turn},), ("ACTION: LEFT", "ACTION: RIGHT")) for turn in turns]
     pieces = [document_tokens(tokenizer, document) for document in documents]
-    (row,) = packed(pieces, WIDTH)
+    (row,) = packed(pieces)
     assert len(row["input_ids"]) == sum(len(piece["input_ids"]) for piece in pieces) <= WIDTH
 
     def loss(rows: list[dict[str, list[int]]]) -> float:
         found = AnswerTrainer.compute_loss(None, actor.causal, collate(rows, tokenizer.pad))  # type: ignore[arg-type]
         return float(found)
 
-    assert abs(loss([row]) - loss([one for piece in pieces for one in packed([piece], WIDTH)])) < 1e-6
+    assert abs(loss([row]) - loss([one for piece in pieces for one in packed([piece])])) < 1e-6
 
 
 def test_a_model_that_exists_is_copied_and_counted(tmp_path: Path) -> None:

@@ -29,8 +29,8 @@ LISTED = 100
 """Bytes of a token of pretraining text, which is kept in lists: five numbers, in documents and in rows."""
 START = 8
 """Seconds until a stage has imported its libraries and loaded its model."""
-DOCUMENT = 256
-"""Tokens that a document of pretraining text has at most, but for a few. Assumed."""
+WIDTH = 256
+"""Tokens of a row of pretraining text (`stages/base.py`)."""
 PROBES, LAST_TOKENS = 16, 64
 """Prompts on which the stage `merge` compares the models, and how much of their ends."""
 PARALLEL = 128
@@ -81,7 +81,7 @@ def needs(params: Params, root: Path, loads: Mapping[str, Workload] | None = Non
 def _base(params: Params, name: str, sizes: Architecture, speed: Speed, root: Path) -> Need:
     block = params.bases[name]
     if isinstance(block, BaseTextParams):
-        tokens = params.base.batch_size * DOCUMENT
+        tokens = params.base.batch_size * WIDTH
         trunk = Trunk(sizes, FULL, checkpointing=False)
         peak: float = TRAINED * sizes.parameters + trunk.activations(tokens) + trunk.chunk(tokens)
         written = steps = 0.0
@@ -152,7 +152,8 @@ class _Run:
         load, trunk = self._load, self._trunk
         count = rows_per_pass(batch, self._longest, budget)
         tokens = laid_out(count, load.shared, self._longest, trunk.sizes.hidden)
-        head = trunk.chunk(round(count * load.reply))
+        places = round(count * load.reply)
+        head = trunk.trl_head(tokens, places) if tokens == count * self._longest else trunk.chunk(places)
         work = self._learning(rows, 1.0)
         # The policy of PPO stands on the base model with SFT's adapter merged; see `_merged`.
         merged = self._merged if stage == "correction_sft" else 0
