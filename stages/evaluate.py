@@ -109,7 +109,7 @@ def _players(context: Context, task: Task[Any]) -> Players:
 def _drawn_here(context: Context) -> Players:
     """The players with a model, which is in this process; one model at a time."""
     tokenizer = ChatTokenizer.load(context.folder("base"))
-    for model, adapters in (_base(context), _trained(context)):
+    for model, adapters in (_base(context), trained_policies(context)):
         actor = ActorCritic(model).to(context.torch_device)
         return_large_blocks(actor.hidden_size)
         scorer = _scorer(context, model, tokenizer) if context.params.evaluate.best_of > 1 else None
@@ -189,7 +189,7 @@ def _base(context: Context) -> tuple[Any, dict[str, str | None]]:
     return load_model(context.folder("base"), dtype=context.dtype), {"base": None}
 
 
-def _trained(context: Context) -> tuple[Any, dict[str, str | None]]:
+def trained_policies(context: Context) -> tuple[Any, dict[str, str | None]]:
     """The SFT policy with the adapters of PPO and of correction SFT, and the policies that it can be."""
     model = load_model(context.folder("base"), [context.folder("sft")], context.dtype)
     adapted = load_adapter(model, context.folder("ppo"), trainable=False)

@@ -46,7 +46,7 @@ def test_two_processes_make_the_update_of_one(how: str, alone: Path, tmp_path: P
         for key, weight in one["weights"].items():
             # Adam divides by the size of a gradient: where that is all but zero, rounding alone moves a weight.
             apart = (weight - two["weights"][key]).abs()
-            assert (apart > 1e-5).sum() <= 1 and apart.max() < 1e-4, (name, key)
+            assert (apart > 1e-5).sum() <= max(1, weight.numel() // 100) and apart.max() < 3e-4, (name, key)
         assert one["corrections"] == two["corrections"] > 0
         for mine, theirs in zip(one["history"], two["history"], strict=True):
             assert mine == pytest.approx(theirs, abs=1e-4)
