@@ -12,7 +12,7 @@ from functools import cache
 from itertools import islice
 from random import Random
 
-from castaway.envs.strictbot.compact.questions import bank, value_of
+from castaway.envs.strictbot.compact.questions import bank, read, value_of
 from castaway.envs.strictbot.compact.telling import by_rule, core_of, form_of, framed, named, question_of
 from castaway.envs.strictbot.observation import Observation
 from castaway.envs.strictbot.question import Question
@@ -25,6 +25,12 @@ LENGTHS = (1, 1, 1, 2, 3)
 """Numbers of words that replace one word of the fact, one of them drawn per word."""
 AGAIN = 0.6
 """Share of the replacements of several words in which the first word is repeated, followed by another one."""
+LINKED = 0.5
+"""Share of the other replacements of several words in which one of `links` stands between them.
+
+No fact of the questions that training uses has one. Without these a model takes the `and` of a fact for the beginning
+of the answer's ending.
+"""
 COINED = 0.5
 """Share of the new words that no question has, and that are no tokens: so words of several tokens are nothing new."""
 NUMBERS = 0.2
@@ -123,11 +129,20 @@ def _coined(random: Random) -> str:
 
 
 def _phrase(words: Iterator[str], into: dict[str, str], random: Random) -> str:
-    """A few new words; sometimes one is repeated, as in `as often as before`."""
+    """A few new words; sometimes one is repeated, as in `as often as before`, or a linking word joins them."""
     found = _new(words, into, random.choice(LENGTHS)).split(" ")
-    if random.random() < AGAIN:
-        found += [found[0], *_new(words, into, 1).split(" ")] if len(found) > 1 else []
+    if len(found) > 1 and random.random() < AGAIN:
+        found += [found[0], *_new(words, into, 1).split(" ")]
+    elif len(found) > 1 and random.random() < LINKED:
+        found.insert(random.randrange(1, len(found)), random.choice(links()))
     return " ".join(found)
+
+
+@cache
+def links() -> tuple[str, ...]:
+    """The words with which endings of answers begin, such as `and`."""
+    levels = read("answers").values()
+    return tuple(sorted({ending.split(" ")[0] for level in levels for ending in level["endings"]}))
 
 
 def _new(words: Iterator[str], into: dict[str, str], count: int) -> str:

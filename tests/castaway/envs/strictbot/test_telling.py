@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from castaway.envs.strictbot.compact.imagination import EXCHANGED, imagined, short_imagined
+from castaway.envs.strictbot.compact.imagination import EXCHANGED, imagined, links, short_imagined
 from castaway.envs.strictbot.compact.language import compact
 from castaway.envs.strictbot.compact.telling import MADE_UP, among_others, by_rule, core_of, form_of, named, question_of
 from castaway.envs.strictbot.environment import StrictbotEnvironment
@@ -104,6 +104,18 @@ def test_perhaps_and_surely_are_exchanged_in_half_of_ppos_made_up_conclusions_al
     for question, other in made_up:
         assert other.kind == ("poor logic" if other.fact.startswith("it is perhaps") else "good question")
         assert other.form == question.form
+
+
+@pytest.mark.parametrize("link", links())
+def test_made_up_facts_go_on_after_the_words_that_endings_begin_with(link: str) -> None:
+    """Facts of training never do: whoever knows those alone ends an answer there."""
+    drawn, trained = Random(7), [one for one in BANK.questions if BANK.share_of(one) == "train"]
+    assert {ending.split(" ")[0] for level in (1, 2, 3) for ending in compact().answers.frames(level).endings} == set(
+        links()
+    )
+    assert not [one for one in trained if f" {link} " in one.fact]
+    made_up = [imagined(Observation(one.asked, one.fact), drawn) for one in drawn.sample(trained, 1000)]
+    assert 0.02 < sum(f" {link} " in one.fact for one in made_up) / len(made_up) < 0.15
 
 
 def test_some_words_of_made_up_questions_are_coined() -> None:
