@@ -40,6 +40,15 @@ VARIANTS: dict[str, dict[str, dict[str, float | bool | str]]] = {
         "without replay": {"replay.share": 0.0},
         "without curriculum": {"curriculum": False},
     },
+    "strictbot": {
+        AS_SHIPPED: {},
+        "without process reward": {"penalty_weight": 0.0},
+        "without SFT passes": {"sft_interval": 1_000_000},
+        "without reward model": {"reward_model_weight": 0.0},
+        "estimator reinforce": {"estimator": "reinforce"},
+        "estimator rloo": {"estimator": "rloo", "group_size": 4},
+        "estimator grpo": {"estimator": "grpo", "group_size": 4},
+    },
 }
 """For each run, the changes of `ppo` in params.yaml by variant. In a bandit, the return of a turn is its own reward.
 With a learning rate of all but 0 PPO does nothing, and what remains are the SFT passes on what the teacher said."""

@@ -28,6 +28,7 @@ from benchmarks.seeds import ROOT, dvc, environment, require_commit, run, status
 from castaway.config.params import Params
 from castaway.errors import CastawayError
 from castaway.metrics import ledger
+from castaway.metrics.figures import figures_of
 from castaway.models.policy import load_model
 from castaway.models.tokens import ChatTokenizer
 from castaway.models.training import seed_everything
@@ -139,7 +140,7 @@ def played(context: Context) -> dict[str, Any]:
     rules = evaluate.sampling_rules(context, tokenizer)
     policy = ModelPolicy(actor, tokenizer, rules, evaluate.generator_of(context))
     with tqdm(total=len(tasks), desc="imitation", unit="episode") as bar:
-        return evaluate.figures_of(task, evaluate.play(context, task, tasks, policy, bar))
+        return figures_of(task, evaluate.play(context, task, tasks, policy, bar.update))
 
 
 def save(root: Path, name: str, figures: dict[str, Any]) -> None:

@@ -80,9 +80,7 @@ def estimate(case: Case) -> float:
     longest = case.shared + case.own + case.reply
     tokens = laid_out(case.rows, case.shared, longest, case.sizes.hidden)
     if case.what == "sft":
-        places = case.rows * case.reply
-        head = trunk.trl_head(tokens, places) if tokens == case.rows * longest else trunk.chunk(places)
-        return TRAINERS + learning(trunk, tokens, RANK, head)
+        return TRAINERS + learning(trunk, tokens, RANK, trunk.chunk(case.rows * case.reply))
     if case.what == "ppo":
         head = trunk.chunk(case.rows * case.reply) + TRAINED * case.sizes.hidden**2
         return LIBRARIES + learning(trunk, tokens, RANK, head)

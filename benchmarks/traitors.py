@@ -26,7 +26,7 @@ from castaway.envs.marooned.scripted import Saboteur, Script, Worker
 from castaway.envs.marooned.task import Marooned
 from castaway.errors import CastawayError
 from castaway.metrics.intervals import proportion
-from castaway.models.policy import load_adapter, load_model, using
+from castaway.models.policy import using
 from castaway.models.tokens import ChatTokenizer
 from castaway.models.training import seed_everything
 from castaway.rl.actor_critic import ActorCritic
@@ -98,16 +98,14 @@ def policies(context: Context) -> dict[str, Policy]:
     """The policies of `CREWS`, which share one model."""
     seed_everything(context.params.seed, context.params.threads)
     tokenizer = ChatTokenizer.load(context.folder("base"))
-    model = load_model(context.folder("base"), [context.folder("sft")], context.dtype)
-    model = load_adapter(model, context.folder("ppo"), trainable=False)
-    model.load_adapter(str(context.folder("correction_sft")), "final")
+    model, adapters = evaluate.trained_policies(context)
     policy = ModelPolicy(
         ActorCritic(model), tokenizer, evaluate.sampling_rules(context, tokenizer), evaluate.generator_of(context)
     )
 
     def with_adapter(name: str) -> Policy:
         def answer(prompts: Sequence[Prompt]) -> list[Generation]:
-            with using(model, evaluate.POLICY_ADAPTERS[name]):
+            with using(model, adapters[name]):
                 return policy(prompts)
 
         return answer

@@ -69,6 +69,11 @@ class Declared:
         return load_host(main_root(self.root)).pin(self.address, str((self.stage.meta or {}).get("device", "cpu")))
 
     @property
+    def processes(self) -> int:
+        """How many processes may share the stage's jobs; on a GPU, which they would have to share too, it is one."""
+        return int((self.stage.meta or {}).get("cpu_processes", 1)) if self.device == "cpu" else 1
+
+    @property
     def torchrun(self) -> Torchrun:
         """How the processes that train the stage are started on this host."""
         return load_host(main_root(self.root)).processes(self.address)

@@ -38,14 +38,16 @@ def record_of(root: Path, out: str) -> dict[str, Any]:
     return read_json(path.parent / "runs" / f"{path.name}.json")
 
 
-def peak_memory() -> float:
-    """The most memory that this process has held, in GiB."""
+def peak_memory(helpers: int = 0) -> float:
+    """The most memory that this process has held, and as many helpers, each as large as the largest, in GiB."""
     try:
         status = Path("/proc/self/status").read_text("ascii")
     except OSError:  # not Linux: macOS counts in bytes
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**30
-    # Not `ru_maxrss`: that is inherited from the process that started this one, and may be larger.
-    return int(status.partition("VmHWM:")[2].split()[0]) / 2**20
+        mine, unit = float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss), 1
+    else:
+        # Not `ru_maxrss`: that is inherited from the process that started this one, and may be larger.
+        mine, unit = 2**10 * float(status.partition("VmHWM:")[2].split()[0]), 2**10
+    return (mine + helpers * unit * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss) / 2**30
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -128,6 +128,7 @@ def context_of(
         trace=trace,
         device=stage.device,
         sharded=stage.torchrun.shard,
+        processes=stage.processes,
         readable=frozenset(stage.inputs.data),
         original=environment.main_root(stage.root),
     )
@@ -174,7 +175,7 @@ def execute(stage: declared.Declared, params: Params, device: hardware.Device, s
         "began": began.isoformat(timespec="seconds"),
         "seconds": round(time.monotonic() - clock, 1),
         "logging_seconds": round(run.seconds, 2),
-        "peak_memory_gib": round(records.peak_memory(), 2),
+        "peak_memory_gib": round(records.peak_memory(stage.processes - 1), 2),
         "device": str(device),
         **code_facts(stage.run, params),
     }

@@ -50,6 +50,8 @@ class Context:
     """The kind of device that the stage runs on: `cpu`, `cuda` or `mi300x`."""
     sharded: bool = field(default=False, kw_only=True)
     """Whether the processes that train together keep only a part of the base model each."""
+    processes: int = field(default=1, kw_only=True)
+    """How many processes may share the jobs of the stage beside each other; 1 on a GPU."""
 
     @property
     def output(self) -> Path:

@@ -6,12 +6,15 @@ There is no teacher: an invalid reply is replaced by the task's idle action. For
 expert and a player that draws legal actions play the same ids. If `best_of` is above 1, the SFT and the final policy
 also play with best-of-n sampling: the reward model chooses among n replies. With `sampler: vllm` a server draws all
 replies: first one of the base model, then one of the others.
+
+On the CPU several processes play beside each other, each another policy, whose result does not depend on it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -23,7 +26,7 @@ from tqdm import tqdm
 from castaway.datasets import outcomes
 from castaway.datasets.episodes import write_episode
 from castaway.datasets.jsonl import write_rows
-from castaway.metrics.intervals import clustered_mean, proportion
+from castaway.metrics.figures import figures_of, unseen_figures
 from castaway.metrics.policies import CHOSEN_FROM, POLICIES
 from castaway.models.memory import return_large_blocks
 from castaway.models.policy import load_adapter, load_model, using
@@ -42,39 +45,65 @@ from castaway.tasks.environment import Played, Prompt, held_out_block, held_out_
 from castaway.tasks.registry import task_of
 from castaway.tasks.reply import Reply
 from castaway.tasks.task import Task
-from stages.context import Context
+from stages.context import Context, log_nothing, trace_nothing
+from stages.side_by_side import Share, side_by_side
 
 DRAWN = [f"{rate}{end}" for rate in ("success_rate", "invalid_rate") for end in ("", "_low", "_high")]
 """The figures that are drawn by policy: 0 is the base model, 3 the final policy."""
 
 
+Results = dict[str, tuple[dict[str, Any], list[Played]]]
+"""The metrics and the episodes of each player, by name."""
+
+
 def run(context: Context) -> dict[str, Any]:
     """Play with all policies, save all outcomes and some episodes, and return the metrics by policy."""
-    seed_everything(context.params.seed, context.params.threads)
     task = task_of(context.params, context.run)
-    tasks, unseen = held_out_tasks(context, task), _unseen_tasks(context, task)
+    processes = context.processes if context.params.evaluate.sampler == "here" else 1
+    silent = replace(context, log=log_nothing, observe=log_nothing, trace=trace_nothing)
     metrics: dict[str, Any] = {}
     played: dict[str, list[Played]] = {}
-    rounds = len(POLICIES) + len(SCRIPTED) + (len(CHOSEN_FROM) if context.params.evaluate.best_of > 1 else 0)
-    with (
-        tqdm(total=rounds * len(tasks + unseen), desc="evaluate", unit="episode") as bar,
-        # Closed here even if an episode fails: otherwise a server would go on running.
-        closing(_players(context, task)) as players,
-    ):
-        for name, policy in players:
-            all_episodes = play(context, task, tasks + unseen, policy, bar)
-            episodes, further = all_episodes[: len(tasks)], all_episodes[len(tasks) :]
-            metrics[name] = figures_of(task, episodes) | _unseen_figures(further, task.evaluation_seats[:1])
-            played[name] = [_played(episode) for episode in episodes]
+    for results in side_by_side(play_share, silent, len(POLICIES) + len(SCRIPTED), processes):
+        for name, (figures, episodes) in results.items():
+            metrics[name], played[name] = figures, episodes
             if name in POLICIES:
-                context.log(POLICIES.index(name), {figure: metrics[name][figure] for figure in DRAWN})
-            for episode in episodes[: context.params.evaluate.replays]:
-                path = context.output / name / f"{episode.task_id}.jsonl"
-                write_episode(path, episode.task_id, episode.seat, episode.outcome, episode.snapshots)
+                context.log(POLICIES.index(name), {figure: figures[figure] for figure in DRAWN})
     write_rows(context.output / outcomes.FILE, [_result(name, one) for name, all_ in played.items() for one in all_])
     for name, figures in task.compare(played).items():
         metrics[name] = {**metrics.get(name, {}), **figures}
     return metrics
+
+
+def play_share(context: Context, share: Share) -> dict[int, Results]:
+    """Play with those policies that no other process plays with; returns the results by the policy's number."""
+    seed_everything(context.params.seed, context.params.threads)
+    task = task_of(context.params, context.run)
+    tasks, unseen = held_out_tasks(context, task), _unseen_tasks(context, task)
+    rounds = len(POLICIES) + len(SCRIPTED) + (len(CHOSEN_FROM) if context.params.evaluate.best_of > 1 else 0)
+    found: dict[int, Results] = {}
+    with (
+        tqdm(total=rounds * len(tasks + unseen), desc="evaluate", unit="episode", disable=share.helps) as bar,
+        # Closed here even if an episode fails: otherwise a server would go on running.
+        closing(_players(context, task)) as players,
+    ):
+        for number, together in enumerate(players):
+            if not share.take(number):
+                continue
+            found[number] = {}
+            for name, policy in together.items():
+                all_episodes = play(context, task, tasks + unseen, policy, lambda: bar.update(share.count() - bar.n))
+                episodes, further = all_episodes[: len(tasks)], all_episodes[len(tasks) :]
+                figures = figures_of(task, episodes) | unseen_figures(further, task.evaluation_seats[:1])
+                found[number][name] = figures, [_played(episode) for episode in episodes]
+                _save(context, name, episodes[: context.params.evaluate.replays])
+    return found
+
+
+def _save(context: Context, name: str, episodes: Sequence[Episode]) -> None:
+    """Save whole episodes of one policy."""
+    for episode in episodes:
+        path = context.output / name / f"{episode.task_id}.jsonl"
+        write_episode(path, episode.task_id, episode.seat, episode.outcome, episode.snapshots)
 
 
 def held_out_tasks(context: Context, task: Task[Any]) -> list[tuple[int, str]]:
@@ -96,27 +125,27 @@ def _unseen_tasks(context: Context, task: Task[Any]) -> list[tuple[int, str]]:
 SCRIPTED = ("demonstrators", "expert", "random")
 """The players without a model."""
 
-Players = Generator[tuple[str, Policy], None, None]
-"""Name and policy of each player, in the order of evaluation."""
+Players = Generator[dict[str, Policy], None, None]
+"""The players by name, in the order of evaluation. Those that draw from one source come together, to play in turn."""
 
 
 def _players(context: Context, task: Task[Any]) -> Players:
     """All players; the model of one is in memory, here or on a server, while it plays."""
     yield from _served(context) if context.params.evaluate.sampler == "vllm" else _drawn_here(context)
-    yield from ((name, _scripted(context, task, name)) for name in SCRIPTED)
+    yield from ({name: _scripted(context, task, name)} for name in SCRIPTED)
 
 
 def _drawn_here(context: Context) -> Players:
     """The players with a model, which is in this process; one model at a time."""
     tokenizer = ChatTokenizer.load(context.folder("base"))
-    for model, adapters in (_base(context), _trained(context)):
+    for model, adapters in (_base(context), trained_policies(context)):
         actor = ActorCritic(model).to(context.torch_device)
         return_large_blocks(actor.hidden_size)
         scorer = _scorer(context, model, tokenizer) if context.params.evaluate.best_of > 1 else None
         for name, adapter in adapters.items():
             policy = ModelPolicy(actor, tokenizer, sampling_rules(context, tokenizer), generator_of(context))
             with using(model, adapter) if isinstance(model, PeftModel) else nullcontext():
-                yield from _with_best(context, name, policy, scorer)
+                yield _with_best(context, name, policy, scorer)
         del model, actor, scorer, policy
 
 
@@ -126,13 +155,13 @@ def _served(context: Context) -> Players:
     rules = sampling_rules(context, tokenizer)
     scorer = _own_scorer(context, tokenizer) if context.params.evaluate.best_of > 1 else None
     with _serving(context, []) as url:
-        yield from _with_best(context, "base", ServedPolicy(url, tokenizer, rules), scorer)
+        yield _with_best(context, "base", ServedPolicy(url, tokenizer, rules), scorer)
     with _serving(context, [sft]) as url:
         policy = ServedPolicy(url, tokenizer, rules)
-        yield from _with_best(context, "sft", policy, scorer)
+        yield _with_best(context, "sft", policy, scorer)
         for name, stage in (("ppo", "ppo"), ("final", "correction_sft")):
             policy.use(context.folder(stage))
-            yield from _with_best(context, name, policy, scorer)
+            yield _with_best(context, name, policy, scorer)
 
 
 def _serving(context: Context, adapters: Sequence[Path]) -> AbstractContextManager[str]:
@@ -150,16 +179,15 @@ def _serving(context: Context, adapters: Sequence[Path]) -> AbstractContextManag
     )
 
 
-def _with_best(context: Context, name: str, policy: Policy, scorer: Scorer | None) -> Players:
+def _with_best(context: Context, name: str, policy: Policy, scorer: Scorer | None) -> dict[str, Policy]:
     """A policy and, with a reward model and for those of `CHOSEN_FROM`, the best of several of its replies."""
-    yield name, policy
-    if scorer and name in CHOSEN_FROM:
-        count = context.params.evaluate.best_of
-        yield f"{name}_best_of_{count}", BestOf(policy, scorer, count)
+    count = context.params.evaluate.best_of
+    chosen = {f"{name}_best_of_{count}": BestOf(policy, scorer, count)} if scorer and name in CHOSEN_FROM else {}
+    return {name: policy, **chosen}
 
 
 def play(
-    context: Context, task: Task[Any], tasks: Sequence[tuple[int, str]], policy: Policy, bar: Any
+    context: Context, task: Task[Any], tasks: Sequence[tuple[int, str]], policy: Policy, finished: Callable[[], Any]
 ) -> list[Episode]:
     """Play all episodes with one policy; the snapshots are kept only of the first, which are saved.
 
@@ -168,7 +196,7 @@ def play(
         task: the task of the run.
         tasks: ids and their seats.
         policy: answers the prompts.
-        bar: is moved on by one for each episode that is over.
+        finished: is called for each episode that is over.
     """
     return play_episodes(
         task.make,
@@ -177,7 +205,7 @@ def play(
         teacher=None,
         parallel=128,
         keep_snapshots=context.params.evaluate.replays,
-        on_finished=lambda _: bar.update(),
+        on_finished=lambda _: finished(),
     )
 
 
@@ -189,7 +217,7 @@ def _base(context: Context) -> tuple[Any, dict[str, str | None]]:
     return load_model(context.folder("base"), dtype=context.dtype), {"base": None}
 
 
-def _trained(context: Context) -> tuple[Any, dict[str, str | None]]:
+def trained_policies(context: Context) -> tuple[Any, dict[str, str | None]]:
     """The SFT policy with the adapters of PPO and of correction SFT, and the policies that it can be."""
     model = load_model(context.folder("base"), [context.folder("sft")], context.dtype)
     adapted = load_adapter(model, context.folder("ppo"), trainable=False)
@@ -240,49 +268,6 @@ def _scripted(context: Context, task: Task[Any], name: str) -> Policy:
         return [Generation(str(player(prompt))) for prompt in prompts]
 
     return answer
-
-
-def figures_of(task: Task[Any], episodes: Sequence[Episode]) -> dict[str, Any]:
-    """All metrics of one policy: those of every task, and the task's own."""
-    return {**_figures(episodes, task.evaluation_seats), **_own_figures(task, episodes)}
-
-
-def _figures(episodes: Sequence[Episode], seats: Sequence[str]) -> dict[str, Any]:
-    """The metrics of one policy; those of seats other than the first carry the seat's name as a prefix."""
-    figures: dict[str, Any] = {}
-    for seat in seats:
-        prefix = _prefix(seat, seats)
-        played = [episode for episode in episodes if episode.seat == seat]
-        turns = [[t for trajectory in e.trajectories for t in trajectory.turns] for e in played]
-        returns = [[sum(t.reward for t in trajectory.turns) for trajectory in e.trajectories] for e in played]
-        # Turns of one episode depend on each other, so their interval resamples whole episodes.
-        invalid = clustered_mean([[float(not turn.valid) for turn in episode] for episode in turns])
-        wins = proportion(sum(episode.outcome.success for episode in played), len(played))
-        figures |= {
-            f"{prefix}episodes": len(played),
-            f"{prefix}turns": sum(len(episode) for episode in turns),
-            **invalid.entries(f"{prefix}invalid_rate"),
-            **wins.entries(f"{prefix}success_rate"),
-            **clustered_mean(returns).entries(f"{prefix}mean_return"),
-        }
-    return figures
-
-
-def _unseen_figures(episodes: Sequence[Episode], seats: Sequence[str]) -> dict[str, Any]:
-    """The metrics of one policy in situations unlike those of training, with a prefix."""
-    return {f"unseen_{name}": value for name, value in _figures(episodes, seats).items()} if episodes else {}
-
-
-def _prefix(seat: str, seats: Sequence[str]) -> str:
-    """The prefix of a seat's metrics: empty for the main seat, which is the first."""
-    return "" if seat == seats[0] else f"{seat}_"
-
-
-def _own_figures(task: Task[Any], episodes: Sequence[Episode]) -> dict[str, float]:
-    """The additional metrics that the task itself defines, for its main seat."""
-    played = [episode for episode in episodes if episode.seat == task.evaluation_seats[0]]
-    cut = [any(turn.cut_off for trajectory in e.trajectories for turn in trajectory.turns) for e in played]
-    return task.report([episode.outcome for episode in played], cut)
 
 
 def _played(episode: Episode) -> Played:

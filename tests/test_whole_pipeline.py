@@ -144,6 +144,19 @@ def test_forced_stages_give_the_same_bytes(clone: Path) -> None:
     assert hashes(clone) == before
 
 
+def test_policies_that_play_beside_each_other_give_the_same_bytes_as_one_after_another(clone: Path) -> None:
+    before, declared = hashes(clone), clone / "dvc.yaml"
+    text = declared.read_text("utf-8")
+    assert "cpu_processes: 2" in text
+    try:
+        for processes in (1, 3):
+            declared.write_text(text.replace("cpu_processes: 2", f"cpu_processes: {processes}"), "utf-8")
+            assert ran(run(clone, "dvc", "repro", "-s", "-f", "evaluate@openspiel")) == ["evaluate@openspiel"]
+            assert hashes(clone) == before
+    finally:
+        declared.write_text(text, "utf-8")
+
+
 def test_a_changed_parameter_rebuilds_what_depends_on_it_and_comes_back_from_the_cache(clone: Path) -> None:
     before = hashes(clone)
     set_params(clone, {"evaluate.episodes": 5})

@@ -162,7 +162,7 @@ class RewardScorer:
         scores: dict[int, float] = {}
         head = self._head.to(self._decoder.device, torch.float32)
         with torch.inference_mode(), self._active(), folded(self._decoder):
-            for group in in_passes(rows, self._decoder.config.hidden_size, self._tokens_per_pass):
+            for group in in_passes(rows, self._tokens_per_pass):
                 hidden = last_hidden_states(self._decoder, [rows[index] for index in group])
                 scores.update(zip(group, (hidden.float() @ head.T)[:, 0].tolist(), strict=True))
         return [scores[index] for index in range(len(rows))]

@@ -30,7 +30,7 @@ STEP = 32
 """What a large model reads is padded to a multiple of so many tokens. For products in bfloat16, oneDNN compiles code
 for each shape that it meets, which takes as long as the product itself: so passes shall have few shapes."""
 SMALL = 256
-"""Below this hidden size rows are always padded: finding what they share would take longer than it saves."""
+"""Below this hidden size a model is small: padding to `STEP` would cost more than it saves."""
 
 Path = list[int]
 """The indices, in one tree, of the tokens of one row."""
@@ -69,10 +69,10 @@ class Rows:
         """
         trees = trees_of(rows, hidden_size)
         if not trees:
-            tokens, sees, positions = _padded(rows, STEP if hidden_size >= SMALL else 1), None, None
+            tokens, sees, positions = _padded(rows, step_of(hidden_size)), None, None
             lines, columns = list(range(len(rows))), [list(row) for row in places]
         else:
-            tokens, sees, positions = as_tensors(trees)
+            tokens, sees, positions = as_tensors(trees, step_of(hidden_size))
             found = {row: (line, path) for line, tree in enumerate(trees) for row, path in tree.paths.items()}
             lines = [found[row][0] for row in range(len(rows))]
             columns = [[found[row][1][place] for place in places[row]] for row in range(len(rows))]
@@ -120,19 +120,24 @@ class Tree:
     """Number of a row to where its tokens are."""
 
 
-def in_passes(rows: Sequence[list[int]], hidden_size: int, budget: int) -> list[list[int]]:
+def step_of(hidden_size: int) -> int:
+    """The number of tokens that a line of a model of this hidden size is padded to a multiple of."""
+    return STEP if hidden_size >= SMALL else 1
+
+
+def in_passes(rows: Sequence[list[int]], budget: int) -> list[list[int]]:
     """Group rows so that a pass of the model has at most `budget` tokens, counted as if they were padded.
+
+    Rows that begin alike come into the same pass.
 
     Args:
         rows: token ids.
-        hidden_size: of the model; if it reads trees, rows that begin alike come into the same pass.
         budget: in tokens.
 
     Returns:
         The indices of the rows of each group.
     """
-    order = sorted(range(len(rows)), key=lambda index: rows[index]) if hidden_size >= SMALL else None
-    return by_tokens([len(row) for row in rows], budget, order)
+    return by_tokens([len(row) for row in rows], budget, sorted(range(len(rows)), key=lambda index: rows[index]))
 
 
 def trees_of(rows: Sequence[list[int]], hidden_size: int, branches: Sequence[int] | None = None) -> list[Tree]:
@@ -143,8 +148,6 @@ def trees_of(rows: Sequence[list[int]], hidden_size: int, branches: Sequence[int
         hidden_size: of the model.
         branches: for each row, the largest number of tokens that it may share with others; None: all but the last.
     """
-    if hidden_size < SMALL:
-        return []
     trees = _alike(rows, tree_width(_common(min(rows), max(rows)), hidden_size), branches)
     return trees if _padded_size(trees) <= WORTHWHILE * len(rows) * max(map(len, rows)) else []
 
@@ -177,9 +180,14 @@ def tree_width(shared: int, hidden_size: int) -> int:
     return max(usual, shared + isqrt(shared**2 + 6 * hidden_size * shared))
 
 
-def as_tensors(trees: Sequence[Tree]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Tokens (trees, width), what sees what (trees, 1, width, width), and positions (trees, width)."""
-    width = _up(max(len(tree.tokens) for tree in trees), STEP)
+def as_tensors(trees: Sequence[Tree], step: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Tokens (trees, width), what sees what (trees, 1, width, width), and positions (trees, width).
+
+    Args:
+        trees: of rows.
+        step: the width is padded to a multiple of it.
+    """
+    width = _up(max(len(tree.tokens) for tree in trees), step)
     tokens = torch.zeros((len(trees), width), dtype=torch.long)
     positions = torch.zeros((len(trees), width), dtype=torch.long)
     # Padding sees itself, since a softmax over nothing is not a number.

@@ -13,7 +13,7 @@ import torch
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from castaway.config.sections import CorrectionSftParams, RewardModelParams, SftParams
-from castaway.models.rows import as_tensors, attention_mask, trees_of
+from castaway.models.rows import as_tensors, attention_mask, step_of, trees_of
 
 
 def seed_everything(seed: int, threads: int) -> None:
@@ -160,10 +160,11 @@ class ReplyCollator:
         tokens, labels = [row["input_ids"] for row in rows], [row["labels"] for row in rows]
         # The token before the first label is not shared, so that every label is predicted by the token to its left.
         prompts = [next(place for place, label in enumerate(row) if label != -100) for row in labels]
-        trees = trees_of(tokens, self.model.config.hidden_size, [length - 1 for length in prompts])
+        size = self.model.config.hidden_size
+        trees = trees_of(tokens, size, [length - 1 for length in prompts])
         if not trees:
             return self._padded(tokens, labels)
-        merged, sees, positions = as_tensors(trees)
+        merged, sees, positions = as_tensors(trees, step_of(size))
         merged_labels = torch.full_like(merged, -100)
         for line, tree in enumerate(trees):
             for row, path in tree.paths.items():
@@ -173,11 +174,11 @@ class ReplyCollator:
         return {"input_ids": merged, "labels": merged_labels, "position_ids": positions, "attention_mask": mask}
 
     def _padded(self, tokens: Sequence[list[int]], labels: Sequence[list[int]]) -> dict[str, torch.Tensor]:
+        # Padded on the right, a causal model needs no mask.
         width = max(map(len, tokens))
         return {
             "input_ids": torch.tensor([[*row, *[self.pad] * (width - len(row))] for row in tokens]),
             "labels": torch.tensor([[*row, *[-100] * (width - len(row))] for row in labels]),
-            "attention_mask": torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in tokens]),
         }
 
 

@@ -91,10 +91,8 @@ class BestOf:
 
     def __call__(self, prompts: Sequence[Prompt]) -> list[Generation]:
         """One reply for each prompt; of equal scores the first counts."""
-        drawn = [self.policy(prompts) for _ in range(self.count)]
-        asked = [prompt.messages for prompt in prompts] * self.count
-        texts = [generation.text for generations in drawn for generation in generations]
-        scores = self.scorer.score(list(zip(asked, texts, strict=True)))
-        by_draw = [scores[start : start + len(prompts)] for start in range(0, len(scores), len(prompts))]
-        best = [max(range(self.count), key=lambda draw: by_draw[draw][place]) for place in range(len(prompts))]
-        return [drawn[draw][place] for place, draw in enumerate(best)]
+        asked = [prompt for prompt in prompts for _ in range(self.count)]
+        drawn = self.policy(asked)
+        scores = self.scorer.score([(one.messages, reply.text) for one, reply in zip(asked, drawn, strict=True)])
+        starts = range(0, len(asked), self.count)
+        return [drawn[max(range(start, start + self.count), key=lambda place: scores[place])] for start in starts]

@@ -87,26 +87,34 @@ def shared_prefix(rows: Sequence[list[int]]) -> int:
 
 
 class _Batch:
-    """Prompts whose replies are drawn side by side; a row whose reply has ended leaves the batch."""
+    """Prompts whose replies are drawn side by side; a row whose reply has ended leaves the batch.
+
+    A prompt that comes several times, as for the best of n replies or for a group of one episode, is read once.
+    """
 
     def __init__(
         self, actor: ActorCritic, prompts: list[list[int]], rules: SamplingRules, generator: torch.Generator
     ) -> None:
         self._actor, self._rules, self._generator = actor, rules, generator
         device = generator.device
-        shared = shared_prefix(prompts) if len(prompts) > 1 else 0
+        numbers: dict[tuple[int, ...], int] = {}
+        which = [numbers.setdefault(tuple(prompt), len(numbers)) for prompt in prompts]
+        self._which = torch.tensor(which, device=device)
+        """For each row, the number of its prompt among the different ones."""
+        different = [list(prompt) for prompt in numbers]
+        shared = shared_prefix(different) if len(different) > 1 else 0
         if shared < WORTHWHILE:
             shared = 0
-        tokens, mask = pad_left([prompt[shared:] for prompt in prompts], rules.pad)
+        tokens, mask = pad_left([prompt[shared:] for prompt in different], rules.pad)
         self._tokens, self._mask = tokens.to(device), mask.to(device)
         self._positions = shared + positions(self._mask)
         self._cache = cache_with_room(rules.max_new_tokens)
         if shared:
             # The common beginning (the rules of the game) is read once, and its keys and values are copied to all rows.
-            beginning = torch.tensor([prompts[0][:shared]], device=device)
+            beginning = torch.tensor([different[0][:shared]], device=device)
             actor.last_hidden_state(input_ids=beginning, past_key_values=self._cache, use_cache=True)
-            self._cache.batch_repeat_interleave(len(prompts))
-            self._mask = torch.cat([self._mask.new_ones((len(prompts), shared)), self._mask], dim=1)
+            self._cache.batch_repeat_interleave(len(different))
+            self._mask = torch.cat([self._mask.new_ones((len(different), shared)), self._mask], dim=1)
         self._rows = torch.arange(len(prompts), device=device)
         """The numbers of the rows that are still in the batch."""
 
@@ -127,6 +135,8 @@ class _Batch:
                 past_key_values=self._cache,
                 use_cache=True,
             )
+            if place == 0:
+                hidden = self._for_each_row(hidden)
             log_all = torch.log_softmax(self._actor.logits(hidden) / self._rules.temperature, dim=-1)
             tokens = self._draw_from(log_all, count)
             rows = self._rows
@@ -143,6 +153,14 @@ class _Batch:
             SampledReply(tokens=row[:length], logprobs=row_logprobs[:length], values=row_values[:length], stopped=done)
             for row, row_logprobs, row_values, length, done in zip(*columns, strict=True)
         ]
+
+    def _for_each_row(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Go on with one row for each reply; returns the hidden states (rows, width) after their prompts."""
+        if len(hidden) < len(self._which):
+            self._cache.batch_select_indices(self._which)
+            self._mask, self._positions = self._mask[self._which], self._positions[self._which]
+            hidden = hidden[self._which]
+        return hidden
 
     def _draw_from(self, log_all: torch.Tensor, count: int) -> torch.Tensor:
         """One token for each row that is left, by the inverse of the cumulative distribution.

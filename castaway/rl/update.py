@@ -99,7 +99,7 @@ class PolicyUpdate:
 
     def _in_passes(self, rows: Sequence[Row], tokens: Sequence[list[int]]) -> list[list[Row]]:
         """Rows in groups that one forward and backward pass can hold; their gradients add up."""
-        groups = in_passes(tokens, self._actor.hidden_size, self._params.tokens_per_pass)
+        groups = in_passes(tokens, self._params.tokens_per_pass)
         return [[rows[index] for index in group] for group in groups]
 
     def _imitation_loss(self, rows: Sequence[TaughtRow]) -> torch.Tensor:
@@ -134,7 +134,7 @@ class PolicyUpdate:
         found: dict[int, tuple[list[float], list[float]]] = {}
         with torch.inference_mode(), folded(self._actor.policy):
             rows = [[*prompt, *reply] for prompt, reply in pairs]
-            for group in in_passes(rows, self._actor.hidden_size, self._params.tokens_per_pass):
+            for group in in_passes(rows, self._params.tokens_per_pass):
                 batch = self._actor.batch([pairs[index] for index in group])
                 scores = self._actor.score(batch, self._params.temperature)
                 both = zip(unpadded(scores.logprobs, batch), unpadded(scores.values, batch), strict=True)

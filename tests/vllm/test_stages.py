@@ -90,7 +90,7 @@ def test_each_policy_is_drawn_from_its_own_weights(root: Path, metrics: dict[str
         prompts += environment.prompts()
     compared = []
     with closing(evaluate._players(context, task)) as players:
-        for name, policy in players:
+        for name, policy in (player for together in players for player in together.items()):
             if name in actors:
                 answers = policy(prompts)
                 found = {other: mean(differences(actor, answers)) for other, actor in actors.items()}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from castaway.models.hidden_states import CHUNK
-from castaway.models.rows import NARROWER, SMALL, WORTHWHILE, tree_width
+from castaway.models.rows import NARROWER, WORTHWHILE, tree_width
 from castaway.tools.profiles.architecture import Architecture
 
 FULL = 4
@@ -22,9 +22,6 @@ LEFT = 3.5
 blocks of a checkpointed pass: a fit to three measurements, with 6 and 30 layers."""
 LOGITS = 4
 """Copies of a chunk of logits: the logits, divided by the temperature, their logarithms, and products of these."""
-TILE_TOKENS, TILE_LOGITS, TILES = 4096, 32_768, 8
-"""Tokens and logits that TRL's head computes at a time (`trl/kernels/chunked_logprob.py`), for all tokens of a row; and
-how many copies of them its code for processors makes. With Triton, on a GPU, it makes one, of the replies' tokens."""
 
 
 @dataclass(frozen=True)
@@ -91,13 +88,6 @@ class Trunk:
         copies = LOGITS * FULL if self.bytes == FULL else 2 * self.bytes
         return copies * min(places * self.sizes.vocabulary, max(CHUNK, self.sizes.vocabulary))
 
-    def trl_head(self, tokens: int, places: int) -> int:
-        """Logits of TRL's SFT trainer, for `tokens` of which `places` have a label, in rows that are no trees."""
-        width = min(TILE_LOGITS, self.sizes.vocabulary)
-        if self.on_gpu:
-            return self.bytes * min(places, TILE_TOKENS) * width
-        return TILES * FULL * min(tokens, TILE_TOKENS) * width
-
 
 def laid_out(rows: int, shared: int, longest: int, hidden: int) -> int:
     """Tokens of a pass over rows that begin alike: padded, or as trees where that is worthwhile.
@@ -112,8 +102,6 @@ def laid_out(rows: int, shared: int, longest: int, hidden: int) -> int:
     """
     padded = rows * longest
     own = max(1, longest - shared)
-    if hidden < SMALL:
-        return padded
     width = tree_width(shared, hidden)
     mean = shared + rows * own / _trees(rows, shared, own, width)[0]
     widths = [width, *(int(mean * factor) for factor in NARROWER if mean * factor < width)]

@@ -152,8 +152,7 @@ class _Run:
         load, trunk = self._load, self._trunk
         count = rows_per_pass(batch, self._longest, budget)
         tokens = laid_out(count, load.shared, self._longest, trunk.sizes.hidden)
-        places = round(count * load.reply)
-        head = trunk.trl_head(tokens, places) if tokens == count * self._longest else trunk.chunk(places)
+        head = trunk.chunk(round(count * load.reply))
         work = self._learning(rows, 1.0)
         # The policy of PPO stands on the base model with SFT's adapter merged; see `_merged`.
         merged = self._merged if stage == "correction_sft" else 0

@@ -101,22 +101,20 @@ def test_several_trees_are_about_as_wide_as_each_other() -> None:
     assert [len(tree.tokens) for tree in trees_of(rows, 256)] == [190, 190]
 
 
-@given(st.lists(ROW, min_size=1, max_size=12), st.integers(1, 40), st.sampled_from([8, 256]))
-def test_every_row_is_in_one_pass(rows: list[list[int]], budget: int, hidden_size: int) -> None:
-    groups = in_passes(rows, hidden_size, budget)
+@given(st.lists(ROW, min_size=1, max_size=12), st.integers(1, 40))
+def test_every_row_is_in_one_pass(rows: list[list[int]], budget: int) -> None:
+    groups = in_passes(rows, budget)
     assert sorted(index for group in groups for index in group) == list(range(len(rows)))
     assert all(len(group) == 1 or len(group) * max(len(rows[i]) for i in group) <= budget for group in groups)
 
 
-def test_rows_that_begin_alike_come_into_one_pass_of_a_model_that_reads_trees() -> None:
-    rows = [[1, 1, 1], [2, 2, 2], [1, 1, 2], [2, 2]]
-    assert in_passes(rows, 256, 6) == [[0, 2], [3, 1]]
-    assert in_passes(rows, 255, 6) == [[3, 0], [1, 2]]
+def test_rows_that_begin_alike_come_into_one_pass() -> None:
+    assert in_passes([[1, 1, 1], [2, 2, 2], [1, 1, 2], [2, 2]], 6) == [[0, 2], [3, 1]]
 
 
-def test_rows_that_share_little_and_small_models_are_padded() -> None:
+def test_rows_that_share_little_are_padded() -> None:
     same = list(range(3, 33))
-    assert trees_of([[*same, 1], [*same, 2]], 256) and not trees_of([[*same, 1], [*same, 2]], 255)
+    assert trees_of([[*same, 1], [*same, 2]], 256)
     assert not trees_of([[3, 4, 5], [4, 5, 6]], 256)
     found = Rows.of([[3, 4, 5], [4, 5]], [[2], [0, 1]], 255)
     assert found.sees is None and found.tokens.tolist() == [[3, 4, 5], [4, 5, 0]]

@@ -18,7 +18,11 @@ class Lengths:
 
 @pytest.mark.parametrize(("count", "said"), [(1, ["a", "bbb"]), (2, ["aa", "bbb"]), (3, ["aa", "bbbb"])])
 def test_the_best_of_several_is_said(count: int, said: list[str]) -> None:
-    rounds = iter([["a", "bbb"], ["aa", "b"], ["a", "bbbb"]])
-    prompts = [Prompt(name, "", ({"role": "user", "content": name},), None) for name in ("one", "other")]
-    policy = BestOf(lambda _: [Generation(text) for text in next(rounds)], Lengths(), count)
+    answers = {"one": iter(["a", "aa", "a"]), "other": iter(["bbb", "b", "bbbb"])}
+    prompts = [Prompt(name, "", ({"role": "user", "content": name},), None) for name in answers]
+
+    def draw(asked: Sequence[Prompt]) -> list[Generation]:
+        return [Generation(next(answers[prompt.messages[0]["content"]])) for prompt in asked]
+
+    policy = BestOf(draw, Lengths(), count)
     assert [answer.text for answer in policy(prompts)] == said

@@ -55,13 +55,22 @@ def named(asked: str, fact: str) -> bool:
     return value in core
 
 
+def among_others(asked: str, fact: str) -> bool:
+    """Whether a question names the value of the fact beside another one, as `the smaller of 9 and 4` does."""
+    core, value = f" {core_of(asked)} ", f" {value_of(fact)} "
+    return f"{value}and " in core or f" and{value}" in core
+
+
 def by_rule(asked: str, fact: str) -> Kind:
-    """The kind of a question: for a conclusion by the fact (`perhaps`), otherwise by whether it names the fact."""
+    """The kind of a question: for a conclusion by the fact (`perhaps`), otherwise by whether it names the fact.
+
+    An open question that names it among others has to be answered all the same.
+    """
     wrong: dict[Form, Kind] = {"check": "factual error", "belief": "misconception", "open": "good question"}
     form = form_of(asked, fact)
     if form == "conclusion":
         return "poor logic" if value_of(fact).startswith("perhaps") else "good question"
-    right: Kind = "trivial" if form == "open" else "good question"
+    right: Kind = "trivial" if form == "open" and not among_others(asked, fact) else "good question"
     return right if named(asked, fact) else wrong[form]
 
 

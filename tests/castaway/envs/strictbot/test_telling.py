@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from castaway.envs.strictbot.compact.imagination import imagined
+from castaway.envs.strictbot.compact.imagination import EXCHANGED, imagined, links, short_imagined
 from castaway.envs.strictbot.compact.language import compact
-from castaway.envs.strictbot.compact.telling import MADE_UP, by_rule, core_of, form_of, named, question_of
+from castaway.envs.strictbot.compact.telling import MADE_UP, among_others, by_rule, core_of, form_of, named, question_of
 from castaway.envs.strictbot.environment import StrictbotEnvironment
 from castaway.envs.strictbot.observation import Observation
 from castaway.envs.strictbot.question import Question
@@ -33,6 +33,7 @@ def test_the_words_around_a_question_and_what_is_known_tell_its_form(question: Q
         ("people believe that cats are equally warm is it so", "it is equally warm", True, "good question"),
         ("people believe that cats are not equally warm is it so", "it is equally warm", False, "misconception"),
         ("please tell me the name of a king named Leo", "it is Leo", True, "trivial"),
+        ("what is the smaller of 9 and 4", "it is 4", True, "good question"),
         ("please tell me the capital of Spain", "it is Madrid", False, "good question"),
         ("all dogs are old so is it old", "it is surely old", False, "good question"),
         ("some dogs are old so is it old", "it is perhaps young", False, "poor logic"),
@@ -43,10 +44,10 @@ def test_by_hand(asked: str, fact: str, mark: bool, kind: str) -> None:
     assert question_of(asked, fact).kind == kind
 
 
-def test_the_rule_finds_the_banks_kinds_but_for_questions_that_name_their_answer_among_others() -> None:
-    """As `what is the larger of 9 and 4` does."""
+def test_the_rule_finds_the_banks_kinds_but_for_a_few_questions_that_name_their_answer_by_chance() -> None:
+    """As `what is the colour of a ripe orange` does."""
     wrong = [one for one in BANK.questions if by_rule(one.asked, one.fact) != one.kind]
-    assert len(wrong) < 0.03 * len(BANK.questions) and {(one.form, one.kind) for one in wrong} == {
+    assert len(wrong) < 0.005 * len(BANK.questions) and {(one.form, one.kind) for one in wrong} == {
         ("open", "good question")
     }
 
@@ -56,8 +57,10 @@ def test_a_made_up_question_is_alike_in_all_but_its_words(question: Question, se
     seen = Observation(question.asked, question.fact)
     other = imagined(seen, Random(seed))
     assert len(other.asked.split(" ")) >= len(seen.asked.split(" "))
-    assert len(seen.fact.split(" ")) <= len(other.fact.split(" ")) <= 5 * len(seen.fact.split(" "))
+    assert min(len(seen.fact.split(" ")), 3) <= len(other.fact.split(" ")) <= 5 * len(seen.fact.split(" "))
     made_up = question_of(other.asked, other.fact)
+    if by_rule(question.asked, question.fact) != question.kind:
+        assert other == seen  # with other words it would get the kind of the rule
     assert made_up.form == question.form and not says(other.fact, made_up.false)
     if question.form != "open":
         assert made_up.kind == by_rule(question.asked, question.fact)
@@ -78,6 +81,41 @@ def test_no_word_of_a_family_that_training_never_meets_stands_in_a_training_text
         other = imagined(Observation(question.asked, question.fact), drawn)
         false = question_of(other.asked, other.fact).false
         assert not unknown & set(f"{other.asked} {other.fact} {false}".split(" "))
+
+
+def test_questions_about_two_things_often_have_one_of_them_as_their_fact_and_deserve_an_answer() -> None:
+    drawn, trained = Random(4), [one for one in BANK.questions if BANK.share_of(one) == "train"]
+    asked = [one for one in trained if one.form == "open" and " and " in one.asked]
+    assert {"sum", "smaller"} <= {one.family for one in asked}
+    made_up = [imagined(Observation(one.asked, one.fact), drawn) for one in asked]
+    assert 0.35 < sum(among_others(one.asked, one.fact) for one in made_up) / len(made_up) < 0.65
+    assert {by_rule(one.asked, one.fact) for one in made_up} == {"good question"}
+
+
+def test_perhaps_and_surely_are_exchanged_in_half_of_ppos_made_up_conclusions_alone() -> None:
+    drawn, trained = Random(3), [one for one in BANK.questions if BANK.share_of(one) == "train"]
+    conclusions = drawn.sample([one for one in trained if one.form == "conclusion"], 400)
+    for question in conclusions:
+        other = imagined(Observation(question.asked, question.fact), drawn)
+        assert other.fact.split(" ")[2] == question.fact.split(" ")[2]
+    made_up = [(one, short_imagined(one, drawn)) for one in conclusions]
+    exchanged = [one.kind != other.kind for one, other in made_up if other.family == MADE_UP]
+    assert abs(sum(exchanged) / len(exchanged) - EXCHANGED) < 0.08
+    for question, other in made_up:
+        assert other.kind == ("poor logic" if other.fact.startswith("it is perhaps") else "good question")
+        assert other.form == question.form
+
+
+@pytest.mark.parametrize("link", links())
+def test_made_up_facts_go_on_after_the_words_that_endings_begin_with(link: str) -> None:
+    """Facts of training never do: whoever knows those alone ends an answer there."""
+    drawn, trained = Random(7), [one for one in BANK.questions if BANK.share_of(one) == "train"]
+    assert {ending.split(" ")[0] for level in (1, 2, 3) for ending in compact().answers.frames(level).endings} == set(
+        links()
+    )
+    assert not [one for one in trained if f" {link} " in one.fact]
+    made_up = [imagined(Observation(one.asked, one.fact), drawn) for one in drawn.sample(trained, 1000)]
+    assert 0.02 < sum(f" {link} " in one.fact for one in made_up) / len(made_up) < 0.15
 
 
 def test_some_words_of_made_up_questions_are_coined() -> None:

@@ -50,7 +50,7 @@ def test_nothing_differs_from_itself_and_every_change_is_named(clone: Path) -> N
     assert difference(before, read_params(clone / "params.yaml")).splitlines() == [
         "tasks:",
         "  marooned.dataset: {episodes: 240, demonstrations: 12000, balanced: true} -> not set",
-        "  openspiel.ppo.steps: 42 -> 99",
+        "  openspiel.ppo.steps: 36 -> 99",
         "  strictbot: gone",
         "  again: added (task strictbot, base answers)",
         "seed: 1 -> 7",

@@ -50,7 +50,6 @@ def test_checkpointing_saves_memory(tokens: int, small: bool) -> None:
 def test_logits_are_bounded() -> None:
     trunk = Trunk(SIZES, 4, checkpointing=False)
     assert trunk.chunk(10**7) == trunk.chunk(10**4) > trunk.chunk(10)
-    assert trunk.trl_head(10**7, 10) == trunk.trl_head(10**5, 10)
 
 
 @pytest.mark.slow
