@@ -97,7 +97,7 @@ def train(place: Path, changes: dict[str, Any], *, checkpointing: bool, sharded:
 
 def main(place: Path, sharded: bool) -> None:
     """Train with a plain policy loss, with all that an update can do, and with hidden states computed again."""
-    # Adam divides by the size of a gradient. Where that is all but zero, its own epsilon would turn rounding into a step.
+    # Adam divides by the size of a gradient: where that is all but zero, its own epsilon would make rounding a step.
     torch.optim.AdamW = functools.partial(torch.optim.AdamW, eps=1e-4)  # type: ignore[assignment,misc]
     rich = {"critic_warmup": 1, "kl_in": "loss", "kl_estimator": "k3", "importance_cap": 2.0, "normalise_by": "batch"}
     with process_group():  # one for all: a second one would find what the first left in torchrun's store
