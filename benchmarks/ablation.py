@@ -19,6 +19,7 @@ from typing import Any
 
 from benchmarks.seeds import ROOT, environment, require_commit, run, status_of
 from castaway.errors import CastawayError
+from castaway.metrics import ledger
 from castaway.tasks.registry import read_params
 
 AS_SHIPPED = "as shipped"
@@ -63,22 +64,26 @@ def main(arguments: Sequence[str]) -> int:
     top.add_argument("seeds", nargs="+", type=int, metavar="SEED")
     top.add_argument("--task", default="marooned", choices=VARIANTS)
     top.add_argument("--episodes", type=int, default=100, help="held-out episodes of each run")
+    top.add_argument("--block", type=int, help="block of held-out ids for seed 1; left out: that of params.yaml")
     options = top.parse_args(arguments)
 
     def work() -> None:
         require_commit()
         for seed in options.seeds:
             for variant in VARIANTS[options.task]:
-                figures = measure(options.task, variant, seed, settings(options.task, variant, options.episodes))
+                changes = settings(options.task, variant, options.episodes, options.block)
+                figures = measure(options.task, variant, seed, changes)
                 save(ROOT, options.task, variant, seed, figures)
 
     return status_of(work)
 
 
-def settings(task: str, variant: str, episodes: int) -> dict[str, float | bool | str]:
+def settings(task: str, variant: str, episodes: int, block: int | None = None) -> dict[str, float | bool | str]:
     """The parameters that an experiment sets, by dotted key; where the run overrides a key, in the run's block."""
     own = read_params(ROOT / "params.yaml").tasks[task].overrides
     evaluation = {"episodes": episodes, "further_episodes": FURTHER_EPISODES, "best_of": 1}
+    if block is not None:
+        evaluation["block"] = block
 
     def path(section: str, key: str) -> str:
         return f"tasks.{task}.{section}.{key}" if key.partition(".")[0] in own.get(section, {}) else f"{section}.{key}"
@@ -102,8 +107,10 @@ def measure(task: str, variant: str, seed: int, changes: Mapping[str, float | bo
         if subprocess.run(command, cwd=ROOT, env=environment(), check=False).returncode:
             raise CastawayError(f"the experiment {name} failed; see the messages above")
         reference = experiment(ROOT, name)
-    path = f"data/{task}/metrics/evaluate.json"
-    figures: dict[str, Any] = json.loads(run(ROOT, "git", "show", f"{reference}:{path}"))["ppo"]
+    metrics = f"data/{task}/metrics"
+    figures: dict[str, Any] = json.loads(run(ROOT, "git", "show", f"{reference}:{metrics}/evaluate.json"))["ppo"]
+    asked = json.loads(run(ROOT, "git", "show", f"{reference}:{metrics}/{ledger.FILE}"))["asked"]
+    ledger.add(ROOT / metrics / ledger.FILE, asked)
     ends = [f"{name}_{end}" for name in MEASURED[:3] for end in ("low", "high")]
     return {**{name: figures[name] for name in (*MEASURED, *ends)}, "revision": revision}
 

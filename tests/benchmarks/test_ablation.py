@@ -27,6 +27,7 @@ def test_a_key_that_the_run_sets_itself_is_changed_where_it_stands(root: Path) -
         "evaluate.best_of": 1,
     }
     assert "ppo.gamma_turn" in ablation.settings("marooned", "per-turn bandit", 50)
+    assert ablation.settings("openspiel", ablation.AS_SHIPPED, 50, block=7)["evaluate.block"] == 7
 
 
 @pytest.mark.parametrize("task", ablation.VARIANTS)
