@@ -9,13 +9,13 @@ from castaway.envs.strictbot.compact.exercises import ASKED, check
 from castaway.envs.strictbot.compact.imagination import imagined, short_imagined
 from castaway.envs.strictbot.compact.questions import bank, read, value_of
 from castaway.envs.strictbot.compact.reading import READER
-from castaway.envs.strictbot.compact.telling import named, question_of
+from castaway.envs.strictbot.compact.telling import among_others, form_of, named, question_of
 from castaway.envs.strictbot.judge import Judge
 from castaway.envs.strictbot.language import Language, Limits, Synthetic, Writing
 from castaway.envs.strictbot.observation import Observation, Prompts
 
-TOLD, YES, NO = "told ", "yes", "nowhere"
-"""The mark of the line that says whether the question names the fact, and its values.
+TOLD, YES, AMONG, NO = "told ", "yes", "among", "nowhere"
+"""The mark of the line that says whether the question names the fact, alone or among others, and its values.
 
 Neither these words nor the other marks occur in a question or a fact, so a prompt can be read back.
 """
@@ -51,12 +51,15 @@ def compact() -> Language:
 
 
 def _told(observation: Observation) -> tuple[str, ...]:
-    """Whether the question names the fact.
+    """Whether the question names the fact, alone or among others.
 
     A model of a million parameters learns to copy words that it has never seen, but not to compare them
     (docs/strictbot.md).
     """
-    return (f"{TOLD}{YES if named(observation.asked, observation.fact) else NO}",)
+    asked, fact = observation.asked, observation.fact
+    if form_of(asked, fact) == "open" and among_others(asked, fact):
+        return (f"{TOLD}{AMONG}",)
+    return (f"{TOLD}{YES if named(asked, fact) else NO}",)
 
 
 def _typed(text: str) -> str:

@@ -172,5 +172,22 @@ def test_a_prompt_says_whether_the_question_names_what_is_known() -> None:
     seen = Observation("is it true that the capital of Spain is Oslo", "it is Madrid")
     shown = compact().prompts.messages(seen)
     assert shown[-1]["content"].split("\n")[1] == "told nowhere"
-    assert not {"asked", "?", "told", "yes", "nowhere", "known"} & set(BANK.vocabulary)
+    assert not {"asked", "?", "told", "yes", "among", "nowhere", "known"} & set(BANK.vocabulary)
     assert compact().prompts.read_back(shown) == seen
+
+
+def test_a_prompt_says_whether_an_open_question_names_what_is_known_alone_or_beside_another_thing() -> None:
+    """So form and that line alone give the kind of every question but a conclusion."""
+    kinds: dict[tuple[str, str], set[str]] = {}
+    for one in BANK.questions:
+        shown = compact().prompts.messages(Observation(one.asked, one.fact))[-1]["content"].split("\n")[1]
+        kinds.setdefault((one.form, shown), set()).add(by_rule(one.asked, one.fact))
+    assert {key: kind for key, kind in kinds.items() if key[0] != "conclusion"} == {
+        ("check", "told yes"): {"good question"},
+        ("check", "told nowhere"): {"factual error"},
+        ("belief", "told yes"): {"good question"},
+        ("belief", "told nowhere"): {"misconception"},
+        ("open", "told yes"): {"trivial"},
+        ("open", "told among"): {"good question"},
+        ("open", "told nowhere"): {"good question"},
+    }
