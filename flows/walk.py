@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from math import inf
@@ -87,23 +87,16 @@ def walk(
         while waiting or running:
             for step in tuple(waiting):
                 failed = [name for name in step.upstream if name in outcomes and not outcomes[name].built]
-                kind = kind_of(step)
-                taken = {place for other, own in running.values() if kind_of(other) == kind for place in own}
-                free = [place for place in range(places[kind]) if place not in taken]
-                wanted = 1 if kind == "pool" else min(step.processes, places[kind])
                 unbuilt = {other.address for other in waiting} | {other.address for other, _ in running.values()}
+                beside = [other for other, _ in running.values() if kind_of(other) != "pool"]
+                own = places_for(step, running.values(), places)
                 if failed:
                     waiting.remove(step)
                     end(Outcome(step, "Skipped", message=f"needs {failed[0]}"))
-                elif (
-                    len(free) >= wanted
-                    and unbuilt.isdisjoint(step.upstream)
-                    and memory.has_room(step, [other for other, _ in running.values() if kind_of(other) != "pool"])
-                ):
+                elif own is not None and unbuilt.isdisjoint(step.upstream) and memory.has_room(step, beside):
                     waiting.remove(step)
                     for watcher in watchers:
                         watcher.started(step)
-                    own = free[:wanted]
                     running[pool.submit(outcome_of, step, run, own)] = step, own
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 del running[future]
@@ -114,6 +107,15 @@ def walk(
 def kind_of(step: Step) -> str:
     """Where a step is built: on the `cpu` or a `gpu` of this host, or by a `pool` of others, as many as there are."""
     return step.device if step.device == "cpu" else "pool" if step.device.startswith(POOL) else "gpu"
+
+
+def places_for(step: Step, running: Collection[tuple[Step, list[int]]], places: Mapping[str, int]) -> list[int] | None:
+    """The places that a step gets beside those that run; None while too few are free."""
+    kind = kind_of(step)
+    taken = {place for other, own in running if kind_of(other) == kind for place in own}
+    free = [place for place in range(places[kind]) if place not in taken]
+    wanted = 1 if kind == "pool" else min(step.processes, places[kind])
+    return free[:wanted] if len(free) >= wanted else None
 
 
 def outcome_of(step: Step, run: Callable[[Step, Sequence[int]], Outcome], places: Sequence[int]) -> Outcome:
