@@ -89,6 +89,9 @@ def settings(task: str, variant: str, episodes: int, block: int | None = None) -
         return f"tasks.{task}.{section}.{key}" if key.partition(".")[0] in own.get(section, {}) else f"{section}.{key}"
 
     changed = {path("ppo", key): value for key, value in VARIANTS[task][variant].items()}
+    if "group_size" in VARIANTS[task][variant]:
+        # The defaults have to be divisible, too, though the run has its own number of episodes.
+        changed.setdefault("ppo.episodes_per_step", VARIANTS[task][variant]["group_size"])
     return {**changed, **{path("evaluate", key): value for key, value in evaluation.items()}}
 
 

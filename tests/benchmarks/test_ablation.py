@@ -1,5 +1,7 @@
 """What an experiment sets is what its run is built with."""
 
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 
 import pytest
@@ -38,6 +40,18 @@ def test_every_variant_is_of_keys_that_there_are(task: str) -> None:
             section: object = params.ppo
             for part in key.split("."):
                 section = getattr(section, part)
+
+
+@pytest.mark.parametrize("task", ablation.VARIANTS)
+def test_the_parameters_of_every_variant_are_valid(root: Path, task: str) -> None:
+    written = (root / "params.yaml").read_text("utf-8")
+    for variant in ablation.VARIANTS[task]:
+        with edited(root / "params.yaml") as params:
+            for key, value in ablation.settings(task, variant, 50).items():
+                *sections, last = key.split(".")
+                reduce(getitem, sections, params)[last] = value
+        assert read_params(root / "params.yaml").for_run(task).evaluate.episodes == 50
+        (root / "params.yaml").write_text(written, "utf-8")
 
 
 def test_figures_are_kept_in_the_order_of_the_variants(tmp_path: Path) -> None:
