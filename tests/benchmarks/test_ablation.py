@@ -33,16 +33,6 @@ def test_a_key_that_the_run_sets_itself_is_changed_where_it_stands(root: Path) -
 
 
 @pytest.mark.parametrize("task", ablation.VARIANTS)
-def test_every_variant_is_of_keys_that_there_are(task: str) -> None:
-    params = read_params(ablation.ROOT / "params.yaml").for_run(task)
-    for changes in ablation.VARIANTS[task].values():
-        for key in changes:
-            section: object = params.ppo
-            for part in key.split("."):
-                section = getattr(section, part)
-
-
-@pytest.mark.parametrize("task", ablation.VARIANTS)
 def test_the_parameters_of_every_variant_are_valid(root: Path, task: str) -> None:
     written = (root / "params.yaml").read_text("utf-8")
     for variant in ablation.VARIANTS[task]:
