@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from castaway.errors import CastawayError
 from castaway.tools.host_file import Host
@@ -30,6 +30,8 @@ TRIES = 3
 """How often a stage is sent, if its workers are lost."""
 SILENT_SECONDS = 15.0
 """How long a worker whose lease is over may still show up, before it counts as lost."""
+BUSY_TRIES = 4
+"""How often a stage is offered again to a server that is busy: after 2, 4, 8 and 16 seconds."""
 POLL = 2.0
 """Time between two questions for the state of a stage, in seconds."""
 
@@ -87,14 +89,19 @@ def _carried_out(step: Step, pool: str, order: dict[str, Any]) -> bool:
 def _begin(step: Step, pool: str, order: dict[str, Any]) -> UUID:
     """Put the stage into the queue of the pool; the id of its flow run."""
     from prefect.exceptions import ObjectNotFound
+    from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
-    with connect() as client:
+    # A busy server answers 503, perhaps after it took the stage: with a key, the second request begins no second run.
+    key = str(uuid4())
+    with connect() as client, temporary_settings({PREFECT_CLIENT_MAX_RETRIES: BUSY_TRIES}):
         try:
             deployment = client.read_deployment_by_name(f"{FLOW}/{pool}")
         except ObjectNotFound:
             remedy = "`prefect deploy --all` on the host of the server makes those in prefect.yaml"
             raise CastawayError(f"{step.address} is sent to {pool}, which has no deployment; {remedy}") from None
-        run = client.create_flow_run_from_deployment(deployment.id, parameters={"order": order}, name=step.address)
+        run = client.create_flow_run_from_deployment(
+            deployment.id, parameters={"order": order}, name=step.address, idempotency_key=key
+        )
     print(f"{step.address}  sent to the pool {pool}", flush=True)
     return run.id
 

@@ -7,10 +7,12 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -126,3 +128,47 @@ class PrefectServer:
     def states(self, kind: str = "flow_runs") -> dict[str, str]:
         """The name of the state of every run, by the name of the run."""
         return {run["name"]: run["state"]["name"] for run in self.ask(f"{kind}/filter")}
+
+
+@contextlib.contextmanager
+def busy(server: PrefectServer, path: str, times: int) -> Iterator[str]:
+    """Context with an address of the server where it does what `POST path` asks, but answers 503 so many times."""
+    left = [times]
+
+    class Forward(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def _forward(self) -> None:
+            dropped = ("host", "connection", "accept-encoding")
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            headers = {name: value for name, value in self.headers.items() if name.lower() not in dropped}
+            place = server.address.removesuffix("/api") + self.path
+            request = urllib.request.Request(place, body or None, headers, method=self.command)
+            try:
+                with urllib.request.urlopen(request, timeout=30) as answer:
+                    status, kind, found = answer.status, answer.headers.get("Content-Type", ""), answer.read()
+            except urllib.error.HTTPError as error:
+                status, kind, found = error.code, error.headers.get("Content-Type", ""), error.read()
+            if self.command == "POST" and self.path.endswith(path) and left[0]:
+                left[0] -= 1
+                status = 503
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(found)))
+            self.end_headers()
+            self.wfile.write(found)
+
+        do_GET = do_POST = do_PATCH = do_DELETE = _forward
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Forward) as front:
+        thread = threading.Thread(target=front.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{front.server_address[1]}/api"
+        finally:
+            front.shutdown()
+            thread.join()
+        assert not left[0], f"POST {path} was asked too seldom"

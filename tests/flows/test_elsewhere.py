@@ -16,7 +16,7 @@ import yaml
 from castaway.errors import CastawayError
 from flows.order import Order, carry_out, order_for
 from tests.flows.conftest import ROOT, Repository
-from tests.flows.running import PrefectServer, until
+from tests.flows.running import PrefectServer, busy, until
 
 pytestmark = pytest.mark.slow
 
@@ -156,10 +156,14 @@ def test_a_stage_is_built_by_a_worker_and_the_driver_goes_on(ship: Repository, s
     deploy(ship, server)
     worker = Worker(ship, server, "one")
     try:
-        done = ship.run("flows", "pipeline", **variables)
+        # The server takes the stage and then says that it is busy: the stage is offered again, and built once.
+        with busy(server, "/create_flow_run", times=1) as address:
+            done = ship.run("flows", "pipeline", **{**variables, "PREFECT_API_URL": address})
         assert done.returncode == 0, done.stdout + done.stderr + (ship.root.parent / "one.log").read_text()
         assert "base  sent to the pool cpu" in done.stdout
         assert built.read_text() == "one "
+        sent = [one for one in server.ask("flow_runs/filter") if one["deployment_id"]]
+        assert [one["name"] for one in sent] == ["base"]
         again = ship.run("flows", "pipeline", **variables)
         assert again.returncode == 0 and "sent to" not in again.stdout
     finally:
