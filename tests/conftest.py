@@ -40,6 +40,13 @@ os.environ.update(
 )
 
 
+@pytest.fixture(scope="session")
+def shared_cache(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """A cache of DVC that the processes of this test run share."""
+    own = tmp_path_factory.getbasetemp()
+    return (own if worker_id == "master" else own.parent) / "dvc-cache"
+
+
 @pytest.fixture(autouse=True)
 def same_environment() -> Iterator[None]:
     """Give the environment back as it was: our commands set variables for the processes that they start."""

@@ -119,19 +119,18 @@ def run(root: Path, *command: str, **variables: str) -> str:
     return done.stdout + done.stderr
 
 
-def make_ppo_clone(root: Path) -> None:
-    """The pipeline in miniature, with everything built that the PPO of MAROONED needs."""
+def make_ppo_clone(root: Path, cache: Path, **ppo: object) -> None:
+    """The pipeline in miniature, with everything built that the PPO of MAROONED needs.
+
+    Args:
+        root: an empty folder.
+        cache: that of DVC; with the same one, a second clone is not built but restored.
+        ppo: keys of `ppo` to be set differently.
+    """
     make_clone(root)
-    set_params(
-        root,
-        {
-            "ppo.steps": 6,
-            "ppo.turns_per_step": 24,
-            "bases.games.text.marooned.episodes": 1,
-            "bases.games.text.openspiel.episodes": 3,
-            "sft.epochs": 0.5,
-        },
-    )
+    set_params(root, {"bases.games.text.marooned.episodes": 1, "sft.epochs": 0.5})
+    set_params(root, {f"ppo.{key}": value for key, value in ppo.items()})
+    run(root, "dvc", "config", "--local", "cache.dir", str(cache))
     run(root, "dvc", "repro", "reward_model@marooned")
 
 

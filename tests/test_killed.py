@@ -89,8 +89,8 @@ class Stages:
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    make_ppo_clone(tmp_path)
+def root(tmp_path: Path, shared_cache: Path) -> Path:
+    make_ppo_clone(tmp_path, shared_cache, steps=6, turns_per_step=24)
     return tmp_path
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.miniature import ROOT, environment, hashes, make_clone, run, set_params
+from tests.miniature import ROOT, environment, hashes, make_ppo_clone, run, set_params
 
 pytestmark = pytest.mark.slow
 
@@ -55,23 +55,12 @@ def judge() -> Iterator[Judge]:
 
 
 @pytest.fixture
-def root(tmp_path: Path, judge: Judge) -> Path:
+def root(tmp_path: Path, judge: Judge, shared_cache: Path) -> Path:
     """The pipeline in miniature, built up to PPO, which is to ask the model about every move."""
-    make_clone(tmp_path)
+    make_ppo_clone(tmp_path, shared_cache, steps=3, checkpoint_interval=2)
     teacher = {"kind": "openai", "url": judge.url, "model": "good", "cascade": False, "on_outage": "pause"}
     seconds = {"attempt_seconds": 5.0, "deadline_seconds": 5.0, "patience_seconds": 1.0}
     set_params(tmp_path, {f"teacher.{key}": value for key, value in {**teacher, **seconds}.items()})
-    set_params(
-        tmp_path,
-        {
-            "ppo.steps": 3,
-            "ppo.checkpoint_interval": 2,
-            "bases.games.text.marooned.episodes": 1,
-            "bases.games.text.openspiel.episodes": 3,
-            "sft.epochs": 0.5,
-        },
-    )
-    run(tmp_path, "dvc", "repro", "reward_model@marooned")
     return tmp_path
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,7 @@ from tests.miniature import (
     RECORDED,
     STAGES,
     TASKS,
+    edited,
     every,
     hashes,
     make_clone,
@@ -158,13 +161,46 @@ def test_policies_that_play_beside_each_other_give_the_same_bytes_as_one_after_a
 
 
 def test_a_changed_parameter_rebuilds_what_depends_on_it_and_comes_back_from_the_cache(clone: Path) -> None:
-    before = hashes(clone)
+    """Of one task; that it is so in the others, too, is asked of `dvc status`."""
+    before, built = hashes(clone), ("evaluate@strictbot", "merge@strictbot")
     set_params(clone, {"evaluate.episodes": 5})
-    assert sorted(ran(run(clone, "dvc", "repro"))) == every("evaluate")
+    assert stale(clone) == every("evaluate")
+    assert ran(run(clone, "dvc", "repro", "evaluate@strictbot")) == ["evaluate@strictbot"]
     shipped = read_params(clone / "params.yaml").ppo.learning_rate
     set_params(clone, {"evaluate.episodes": 4, "ppo.learning_rate": 2e-3})
-    changed = ran(run(clone, "dvc", "repro"))
-    assert sorted(changed) == every("ppo", "correction_sft", "evaluate", "merge")
+    assert set(every("ppo")) <= set(stale(clone))
+    changed = ran(run(clone, "dvc", "repro", *built))
+    assert sorted(changed) == [f"{stage}@strictbot" for stage in ("correction_sft", "evaluate", "merge", "ppo")]
     set_params(clone, {"ppo.learning_rate": shipped})
     assert ran(run(clone, "dvc", "repro")) == []
     assert hashes(clone) == before
+
+
+def test_a_second_run_that_differs_in_one_key_shares_what_it_can(clone: Path, tmp_path: Path) -> None:
+    root = tmp_path / "clone"
+    shutil.copytree(clone, root, symlinks=True)
+    # The copy's runs belong into a store of its own.
+    (root / "mlflow.db").unlink()
+    before = hashes(root)
+    with edited(root / "params.yaml") as params:
+        params["tasks"]["warm"] = {**copy.deepcopy(params["tasks"]["strictbot"]), "evaluate": {"temperature": 1.0}}
+    run(root, "python", "-m", "flows", "closure", "--write")
+    executed = ran(run(root, "dvc", "repro", "evaluate@warm", "evaluate@strictbot"))
+    assert {address.partition("@")[2] for address in executed} == {"warm"}
+    assert "evaluate@warm" in executed
+
+    # What the key does not reach has the same bytes; both stand in the results.
+    after = hashes(root)
+    assert {out: after[out] for out in before} == before
+    assert after["data/warm/ppo"] == after["data/strictbot/ppo"]
+    shown = run(root, "python", "-m", "castaway.cli.main", "results")
+    assert all(f"### {name}\n" in shown for name in ("strictbot", "warm"))
+    records = [
+        json.loads((root / f"data/{name}/runs/evaluate.json").read_text("utf-8")) for name in ("strictbot", "warm")
+    ]
+    assert records[0]["stage_key"] != records[1]["stage_key"]
+
+
+def stale(root: Path) -> list[str]:
+    """The stages that DVC would build again because of what they read, in alphabetical order."""
+    return sorted(json.loads(run(root, "dvc", "status", "--json")))
