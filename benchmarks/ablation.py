@@ -24,6 +24,7 @@ from castaway.tasks.registry import read_params
 
 AS_SHIPPED = "as shipped"
 IMITATION = "what the expert plays alone, no PPO"
+REPAIRS = "SFT passes on repairs alone, no PPO"
 VARIANTS: dict[str, dict[str, dict[str, float | bool | str]]] = {
     "marooned": {
         AS_SHIPPED: {},
@@ -31,8 +32,7 @@ VARIANTS: dict[str, dict[str, dict[str, float | bool | str]]] = {
         "without process reward": {"penalty_weight": 0.0},
         "without SFT passes": {"sft_interval": 1_000_000},
         "without reward model": {"reward_model_weight": 0.0},
-        "without the expert's moves": {"correct": "invalid"},
-        IMITATION: {"learning_rate": 1e-12},
+        REPAIRS: {"learning_rate": 1e-12},
     },
     "openspiel": {
         AS_SHIPPED: {},
@@ -52,7 +52,8 @@ VARIANTS: dict[str, dict[str, dict[str, float | bool | str]]] = {
     },
 }
 """For each run, the changes of `ppo` in params.yaml by variant. In a bandit, the return of a turn is its own reward.
-With a learning rate of all but 0 PPO does nothing, and what remains are the SFT passes on what the teacher said."""
+With a learning rate of all but 0 PPO does nothing, and what remains are the SFT passes on what the teacher said: in
+OpenSpiel what the expert plays (`ppo.correct: moves`), in MAROONED repaired invalid replies."""
 FURTHER_EPISODES = 10
 """Episodes of every seat except the first; few, since only the first seat is compared."""
 MEASURED = ("success_rate", "invalid_rate", "mean_return", "episodes")

@@ -1,5 +1,7 @@
 """What an experiment sets is what its run is built with."""
 
+import shutil
+from collections.abc import Mapping
 from functools import reduce
 from operator import getitem
 from pathlib import Path
@@ -8,7 +10,7 @@ import pytest
 
 from benchmarks import ablation
 from castaway.tasks.registry import read_params
-from tests.miniature import edited, make_clone
+from tests.miniature import ROOT, edited, make_clone
 
 
 @pytest.fixture
@@ -36,12 +38,23 @@ def test_a_key_that_the_run_sets_itself_is_changed_where_it_stands(root: Path) -
 def test_the_parameters_of_every_variant_are_valid(root: Path, task: str) -> None:
     written = (root / "params.yaml").read_text("utf-8")
     for variant in ablation.VARIANTS[task]:
-        with edited(root / "params.yaml") as params:
-            for key, value in ablation.settings(task, variant, 50).items():
-                *sections, last = key.split(".")
-                reduce(getitem, sections, params)[last] = value
+        set_dotted(root / "params.yaml", ablation.settings(task, variant, 50))
         assert read_params(root / "params.yaml").for_run(task).evaluate.episodes == 50
         (root / "params.yaml").write_text(written, "utf-8")
+
+
+@pytest.mark.parametrize("task", ablation.VARIANTS)
+def test_every_variant_changes_something_of_the_shipped_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: str
+) -> None:
+    path = tmp_path / "params.yaml"
+    shutil.copy(ROOT / "params.yaml", path)
+    monkeypatch.setattr(ablation, "ROOT", tmp_path)
+    written, shipped = path.read_text("utf-8"), read_params(path).for_run(task).ppo
+    for variant in ablation.VARIANTS[task]:
+        set_dotted(path, ablation.settings(task, variant, 50))
+        assert (read_params(path).for_run(task).ppo == shipped) == (variant == ablation.AS_SHIPPED), variant
+        path.write_text(written, "utf-8")
 
 
 def test_figures_are_kept_in_the_order_of_the_variants(tmp_path: Path) -> None:
@@ -51,3 +64,11 @@ def test_figures_are_kept_in_the_order_of_the_variants(tmp_path: Path) -> None:
     text = (tmp_path / "data/openspiel/metrics/ablation.json").read_text("utf-8")
     assert text.index(ablation.AS_SHIPPED) < text.index("without replay")
     assert '"2": {' in text and '"1": {' in text
+
+
+def set_dotted(path: Path, values: Mapping[str, object]) -> None:
+    """Set keys of params.yaml."""
+    with edited(path) as params:
+        for key, value in values.items():
+            *sections, last = key.split(".")
+            reduce(getitem, sections, params)[last] = value
