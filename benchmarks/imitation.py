@@ -47,9 +47,7 @@ def main(arguments: Sequence[str]) -> int:
 
     def work() -> None:
         require_commit()
-        params = read_params(ROOT / "params.yaml")
-        if options.task not in params.tasks:
-            raise CastawayError(f"params.yaml has no run {options.task}; it has {', '.join(params.tasks)}")
+        context_of(ROOT, options.task)
         with tempfile.TemporaryDirectory(prefix="castaway-imitation-") as folder:
             clone = Path(folder) / "castaway"
             figures = measure(options.task, clone)
@@ -114,8 +112,14 @@ def learn_from_expert(path: Path, name: str) -> int:
 
 
 def context_of(clone: Path, name: str) -> Context:
-    """The context of an evaluation in the clone, which reports to nobody."""
+    """The context of an evaluation in the clone, which reports to nobody.
+
+    Raises:
+        CastawayError: params.yaml has no such run.
+    """
     params: Params = read_params(clone / "params.yaml")
+    if name not in params.tasks:
+        raise CastawayError(f"params.yaml has no run {name}; it has {', '.join(params.tasks)}")
     return Context(
         clone,
         params.for_run(name),

@@ -26,9 +26,10 @@ from time import monotonic
 from castaway.config.params import Params
 from castaway.datasets.episodes import read_episode
 from castaway.errors import CastawayError
+from castaway.metrics.cells import Figures, figure, from_file, share
 from castaway.metrics.markdown import percent, table
 from castaway.metrics.policies import POLICIES
-from castaway.metrics.results import Figures, figure, from_file, intervals_apart, share
+from castaway.metrics.results import intervals_apart
 from castaway.tasks.registry import read_params
 from castaway.tools.profiles.files import profile_path
 from castaway.tools.transcript import episode_text

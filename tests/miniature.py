@@ -144,7 +144,10 @@ def ppo_digest(root: Path) -> dict[str, str]:
 def looked_at(root: Path) -> set[Path]:
     """The files that only people's tools are made of, from the root."""
     folders = [root / "castaway" / name for name in ("tools", "cli", "integrations")]
-    tables = {Path("castaway/metrics") / f"{name}.py" for name in ("charts", "results", "markdown", "headline")}
+    tables = {
+        Path("castaway/metrics") / f"{name}.py"
+        for name in ("charts", "results", "cells", "comparisons", "markdown", "headline")
+    }
     files = [path.relative_to(root) for folder in folders for path in folder.rglob("*") if path.is_file()]
     return tables | {path for path in files if path.suffix != ".pyc"}
 

@@ -28,7 +28,7 @@ PATIENCE = 300.0
 def trained(tmp_path_factory: pytest.TempPathFactory, shared_cache: Path) -> tuple[Path, dict[str, str]]:
     """A clone in which two processes have trained PPO, and what they left."""
     root = tmp_path_factory.mktemp("trained")
-    make_ppo_clone(root, shared_cache, steps=6, turns_per_step=24)
+    make_ppo_clone(root, shared_cache, steps=4, turns_per_step=24)
     write(root, Torchrun(nproc_per_node=2))
     with started(root) as agent:
         assert agent.wait(PATIENCE) == 0, output(root)

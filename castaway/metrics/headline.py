@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from castaway.metrics.cells import Figures, figure, from_file, share
 from castaway.metrics.markdown import percent, table
 from castaway.metrics.policies import POLICIES
-from castaway.metrics.results import Figures, figure, from_file, share
 
 
 def headline_table(folders: Mapping[str, Path]) -> str:

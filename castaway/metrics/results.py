@@ -6,14 +6,13 @@ castaway results --write README.md      write them between the markers in a file
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from castaway.errors import CastawayError
 from castaway.metrics import ledger
+from castaway.metrics.cells import UNSEEN, Figures, figure, from_file, further_seats, policy_cells, share
+from castaway.metrics.comparisons import ablation_table, hints_table, imitation_table, traitors_table
 from castaway.metrics.markdown import percent, table
 from castaway.metrics.policies import POLICIES
 
@@ -22,11 +21,13 @@ PLAYERS = (*POLICIES, "demonstrators", "expert")
 
 Other players with a success rate, which the task adds for comparison, come last."""
 
-UNSEEN = "unseen"
-"""The prefix of figures from situations that training never played; no seat has this name."""
-
-Figures = Mapping[str, Any]
-"""The metrics of one policy, or of one stage."""
+COMPARISONS = {
+    "imitation.json": imitation_table,
+    "traitors.json": traitors_table,
+    "ablation.json": ablation_table,
+    "hints.json": hints_table,
+}
+"""The files that benchmarks write beside those of the stages, each with its table."""
 
 
 def run_report(folder: Path, seat: str = "") -> str:
@@ -34,7 +35,7 @@ def run_report(folder: Path, seat: str = "") -> str:
 
     Args:
         folder: `data/RUN/metrics` with evaluate.json, and optionally reward_model.json, seeds/SEED.json,
-            imitation.json, traitors.json and ablation.json.
+            and those of `COMPARISONS`.
         seat: the name of the main seat, for the column headings.
 
     Raises:
@@ -55,55 +56,11 @@ def run_report(folder: Path, seat: str = "") -> str:
     if paths:
         rows = [from_file(path, seed_row) for path in paths]
         parts.append(f"The same with other seeds:\n\n{table(seed_header(seat), rows)}")
-    if (folder / "imitation.json").is_file():
-        parts.append(from_file(folder / "imitation.json", lambda found: imitation_table(found, seat)))
-    if (folder / "traitors.json").is_file():
-        parts.append(from_file(folder / "traitors.json", traitors_table))
-    if (folder / "ablation.json").is_file():
-        parts.append(from_file(folder / "ablation.json", lambda found: ablation_table(found, seat)))
+    for name, written in COMPARISONS.items():
+        if (folder / name).is_file():
+            parts.append(from_file(folder / name, partial(written, seat=seat)))
     parts += times_table(folder.parent / "runs")
     return "\n\n".join(parts)
-
-
-def imitation_table(found: Figures, seat: str = "") -> str:
-    """The results of SFT on the expert's own moves, which reinforcement learning is measured against."""
-    others = further_seats(found)
-    wins = [f"{other} success (95 %)" for other in others]
-    header = ["policy", "invalid replies", f"{seat} success (95 %)".strip(), *wins, "mean return", "episodes"]
-    rows = [["sft on the expert", *_policy_cells(found, others)]]
-    return (
-        f"SFT on {figure(found, 'demonstrations')} of the expert's own moves, as many as SFT and the pairs hold "
-        f"together, on block {figure(found, 'block')}, at commit {figure(found, 'revision')}:\n\n{table(header, rows)}"
-    )
-
-
-def traitors_table(found: Figures) -> str:
-    """The success of MAROONED's crews, one column each, against traitors with different habits."""
-    crews: Figures = figure(found, "crews")
-    traitors = list(next(iter(crews.values())))
-    rows = [[traitor, *(share(crews[crew][traitor], "success_rate") for crew in crews)] for traitor in traitors]
-    games, revision = figure(found, "episodes"), figure(found, "revision")
-    return (
-        "Crew success against other traitors than the saboteur, the only one in training; "
-        f"{games} validation games each, at commit {revision}:\n\n{table(['traitor', *crews], rows)}"
-    )
-
-
-def ablation_table(found: Figures, seat: str = "") -> str:
-    """The results of PPO without one of its parts: one row per variant, one column per seed, and the means."""
-    seeds = sorted({seed for runs in found.values() for seed in runs}, key=lambda seed: (len(seed), seed))
-    header = ["ppo", *(f"seed {seed}" for seed in seeds), f"{seat} success, mean".strip(), "invalid replies, mean"]
-    rows = []
-    for variant, runs in found.items():
-        cells = [share(runs[seed], "success_rate") if seed in runs else "-" for seed in seeds]
-        means = [
-            sum(figure(one, name) for one in runs.values()) / len(runs) for name in ("success_rate", "invalid_rate")
-        ]
-        rows.append([variant, *cells, *map(percent, means)])
-    episodes = min(figure(one, "episodes") for runs in found.values() for one in runs.values())
-    revisions = sorted({str(one["revision"]) for runs in found.values() for one in runs.values() if "revision" in one})
-    at = f", at commit {', '.join(revisions)}" if revisions else ""
-    return f"PPO without one of its parts, {episodes} held-out episodes each{at}:\n\n{table(header, rows)}"
 
 
 def times_table(records: Path) -> list[str]:
@@ -136,7 +93,7 @@ def results_table(evaluate: Figures, seat: str = "") -> str:
     others = further_seats(evaluate[known[0]])
     wins = [f"{other} success (95 %)" for other in others]
     header = ["policy", "invalid replies", f"{seat} success (95 %)".strip(), *wins, "mean return", "episodes"]
-    return table(header, [[policy, *_policy_cells(evaluate[policy], others)] for policy in known])
+    return table(header, [[policy, *policy_cells(evaluate[policy], others)] for policy in known])
 
 
 def shares_table(evaluate: Figures) -> list[str]:
@@ -188,17 +145,6 @@ def games_table(evaluate: Figures, seat: str = "", policy: str = "final") -> str
     return f"{heading}\n\n{table(header, rows)}"
 
 
-def _policy_cells(figures: Figures, others: Sequence[str]) -> list[str]:
-    episodes = [str(figure(figures, f"{prefix}episodes")) for prefix in ("", *(f"{other}_" for other in others))]
-    return [
-        percent(figure(figures, "invalid_rate")),
-        share(figures, "success_rate"),
-        *(share(figures, f"{other}_success_rate") for other in others),
-        f"{round(figure(figures, 'mean_return'), 1) + 0.0:.1f}",  # no minus before a zero
-        " + ".join(episodes),
-    ]
-
-
 def reward_model_line(metrics: Figures) -> str:
     """The accuracy of the reward model, and of the baselines that see only the answers or only the prompt."""
     ranked, pairs = share(metrics, "held_out_accuracy"), figure(metrics, "held_out_pairs")
@@ -245,44 +191,3 @@ def intervals_apart(one: Figures, other: Figures) -> bool:
     """Whether the 95 % intervals of two success rates do not overlap."""
     lows, highs = ([figure(f, f"success_rate_{end}") for f in (one, other)] for end in ("low", "high"))
     return bool(max(lows) > min(highs))
-
-
-def further_seats(figures: Figures) -> list[str]:
-    """The seats other than the main one; their figures carry the seat's name as a prefix."""
-    names = [re.fullmatch(r"(.+)_success_rate", name) for name in figures]
-    return sorted(name.group(1) for name in names if name and name.group(1) != UNSEEN)
-
-
-def share(figures: Figures, name: str) -> str:
-    """A share with its interval: `12.3 % (10.1 to 14.9)`."""
-    value, low, high = (figure(figures, key) for key in (name, f"{name}_low", f"{name}_high"))
-    return f"{percent(value)} ({100 * low:.1f} to {100 * high:.1f})"
-
-
-def from_file(path: Path, build: Callable[[Figures], Any]) -> Any:
-    """The result of `build` for the metrics in a file.
-
-    Raises:
-        CastawayError: the file is missing, is not JSON or lacks a figure; the message names the file.
-    """
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise CastawayError(f"{path} does not exist; `dvc repro` builds it") from None
-    except (OSError, ValueError) as error:
-        raise CastawayError(f"{path} cannot be read as JSON: {' '.join(str(error).split())}") from None
-    try:
-        return build(content)
-    except (CastawayError, TypeError, ValueError) as error:
-        raise CastawayError(f"{path} is not what the stage writes: {error}") from None
-
-
-def figure(figures: Figures, name: str) -> Any:
-    """The figure of that name.
-
-    Raises:
-        CastawayError: it is missing.
-    """
-    if not isinstance(figures, Mapping) or name not in figures:
-        raise CastawayError(f"{name} is missing")
-    return figures[name]

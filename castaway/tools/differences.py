@@ -17,9 +17,9 @@ from ruamel.yaml.error import YAMLError
 
 from castaway.config.params import STAGE_SECTIONS
 from castaway.errors import CastawayError
+from castaway.metrics.cells import share
 from castaway.metrics.markdown import table
 from castaway.metrics.policies import POLICIES
-from castaway.metrics.results import share
 from castaway.tools.dotted import flatten
 
 NOW = "now"

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from castaway.errors import CastawayError
-from castaway.metrics.results import from_file, results_table
+from castaway.metrics.cells import from_file
+from castaway.metrics.results import results_table
 from castaway.tools.lineage import show
 from castaway.tools.lineage.ancestry import ancestry
 from castaway.tools.lineage.locked import locked_stages

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks import imitation
 from castaway.errors import CastawayError
-from castaway.metrics.results import imitation_table
+from castaway.metrics.comparisons import imitation_table
 from castaway.tasks.registry import read_params
 from tests.castaway.figures import EVALUATE
 from tests.miniature import make_clone

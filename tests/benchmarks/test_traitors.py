@@ -10,7 +10,7 @@ from benchmarks import traitors
 from castaway.envs.marooned.scripted import Saboteur, Worker
 from castaway.envs.marooned.state import distance
 from castaway.envs.marooned.task import Marooned
-from castaway.metrics.results import traitors_table
+from castaway.metrics.comparisons import traitors_table
 from castaway.rl.rollout import Generation, Policy, play_episodes
 from castaway.tasks.environment import Message, Prompt
 from castaway.tasks.registry import task_of

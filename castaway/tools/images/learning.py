@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from castaway.errors import CastawayError
-from castaway.metrics.results import Figures, from_file
+from castaway.metrics.cells import Figures, from_file
 from castaway.tools.images.svg import box, document, line, number, text
 
 WIDTH, HEIGHT, COLUMNS = 900, 600, 3

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from castaway.errors import CastawayError
+from castaway.metrics.cells import figure, from_file, share
 from castaway.metrics.policies import POLICIES
-from castaway.metrics.results import PLAYERS, figure, from_file, share
+from castaway.metrics.results import PLAYERS
 from castaway.tasks.registry import read_params
 from castaway.tools.report.charts import bars, curves
 from castaway.tools.report.episodes import Shown, shown_episodes

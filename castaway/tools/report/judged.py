@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from castaway.metrics.results import figure, from_file
+from castaway.metrics.cells import figure, from_file
 from castaway.tools.transcript import clean
 
 KINDS = 12

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from castaway.datasets.episodes import read_episode, write_episode
 from castaway.envs.marooned.scenario import load_scenario
 from castaway.errors import CastawayError
+from castaway.metrics.cells import share
+from castaway.metrics.comparisons import ablation_table, hints_table
 from castaway.metrics.headline import headline_table
 from castaway.metrics.markdown import percent, replace_between, table
 from castaway.metrics.results import (
-    ablation_table,
     games_table,
     intervals_apart,
     results_table,
@@ -21,7 +22,6 @@ from castaway.metrics.results import (
     run_report,
     seed_header,
     seed_row,
-    share,
     shares_table,
     unseen_table,
 )
@@ -271,3 +271,13 @@ def test_an_ablation_has_a_row_for_each_variant_and_a_column_for_each_seed() -> 
     shipped, without = cells(text)[4:]
     assert shipped == ["as shipped", "60.0 % (50.0 to 70.0)", "80.0 % (70.0 to 90.0)", "70.0 %", "2.0 %"]
     assert without[1:3] == ["-", "50.0 % (40.0 to 60.0)"]
+
+
+def test_a_hidden_hint_has_a_row_with_the_policies_before_and_after_ppo() -> None:
+    policies = {"sft": policy(0.2), "ppo": policy(0.6)}
+    found = {"all shown": {"episodes": 9, "kind": "nim", "revision": "abc1234", **policies}}
+    text = hints_table(found, "crew")
+    assert "9 validation episodes of nim each, at commit abc1234:" in text
+    assert cells(text)[-1][:2] == ["all shown", share(policies["sft"], "success_rate")]
+    with pytest.raises(CastawayError, match="ppo is missing"):
+        hints_table({"all shown": {"sft": policy(0.2)}})

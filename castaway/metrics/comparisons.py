@@ -1,0 +1,66 @@
+"""Tables of what benchmarks measured beside the build: other ways to train, and parts left out."""
+
+from __future__ import annotations
+
+from castaway.metrics.cells import Figures, figure, further_seats, policy_cells, share
+from castaway.metrics.markdown import percent, table
+
+
+def imitation_table(found: Figures, seat: str = "") -> str:
+    """The results of SFT on the expert's own moves, which reinforcement learning is measured against."""
+    others = further_seats(found)
+    wins = [f"{other} success (95 %)" for other in others]
+    header = ["policy", "invalid replies", f"{seat} success (95 %)".strip(), *wins, "mean return", "episodes"]
+    rows = [["sft on the expert", *policy_cells(found, others)]]
+    return (
+        f"SFT on {figure(found, 'demonstrations')} of the expert's own moves, as many as SFT and the pairs hold "
+        f"together, on block {figure(found, 'block')}, at commit {figure(found, 'revision')}:\n\n{table(header, rows)}"
+    )
+
+
+def traitors_table(found: Figures, seat: str = "") -> str:
+    """The success of MAROONED's crews, one column each, against traitors with different habits."""
+    crews: Figures = figure(found, "crews")
+    traitors = list(next(iter(crews.values())))
+    rows = [[traitor, *(share(crews[crew][traitor], "success_rate") for crew in crews)] for traitor in traitors]
+    games, revision = figure(found, "episodes"), figure(found, "revision")
+    return (
+        f"{f'{seat} success'.strip().capitalize()} against other traitors than the saboteur, the only one in training; "
+        f"{games} validation games each, at commit {revision}:\n\n{table(['traitor', *crews], rows)}"
+    )
+
+
+def ablation_table(found: Figures, seat: str = "") -> str:
+    """The results of PPO without one of its parts: one row per variant, one column per seed, and the means."""
+    seeds = sorted({seed for runs in found.values() for seed in runs}, key=lambda seed: (len(seed), seed))
+    header = ["ppo", *(f"seed {seed}" for seed in seeds), f"{seat} success, mean".strip(), "invalid replies, mean"]
+    rows = []
+    for variant, runs in found.items():
+        cells = [share(runs[seed], "success_rate") if seed in runs else "-" for seed in seeds]
+        means = [
+            sum(figure(one, name) for one in runs.values()) / len(runs) for name in ("success_rate", "invalid_rate")
+        ]
+        rows.append([variant, *cells, *map(percent, means)])
+    episodes = min(figure(one, "episodes") for runs in found.values() for one in runs.values())
+    revisions = sorted({str(one["revision"]) for runs in found.values() for one in runs.values() if "revision" in one})
+    at = f", at commit {', '.join(revisions)}" if revisions else ""
+    return f"PPO without one of its parts, {episodes} held-out episodes each{at}:\n\n{table(header, rows)}"
+
+
+def hints_table(found: Figures, seat: str = "") -> str:
+    """The success before and after PPO with a hint hidden from all prompts: one row per hint."""
+    success = f"{seat} success".strip()
+    header = ["hidden", f"{success}, sft (95 %)", f"{success}, ppo (95 %)", "invalid replies, ppo"]
+    rows = []
+    for hint, one in found.items():
+        before, after = figure(one, "sft"), figure(one, "ppo")
+        rows.append(
+            [hint, share(before, "success_rate"), share(after, "success_rate"), percent(figure(after, "invalid_rate"))]
+        )
+    first = next(iter(found.values()))
+    kind = f" of {figure(first, 'kind')}" if figure(first, "kind") else ""
+    revisions = ", ".join(sorted({str(figure(one, "revision")) for one in found.values()}))
+    return (
+        f"SFT, reward model and PPO with a hint hidden from all prompts, {figure(first, 'episodes')} validation "
+        f"episodes{kind} each, at commit {revisions}:\n\n{table(header, rows)}"
+    )
