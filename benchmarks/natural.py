@@ -19,6 +19,7 @@ from typing import get_args
 
 from ruamel.yaml import YAML
 
+from benchmarks.folders import named_folder
 from castaway.cli.main import CHAT_TEMPERATURE, CHAT_TOKENS
 from castaway.envs.strictbot.params import StrictbotParams
 from castaway.envs.strictbot.renderings import Rendering, language_of
@@ -53,14 +54,19 @@ class Answered:
 
 def main() -> None:
     top = argparse.ArgumentParser("python -m benchmarks.natural", description="Ask the hand-written questions.")
-    top.add_argument("models", nargs="+", metavar="NAME=FOLDER", help="a name for the table, and a folder of a model")
+    top.add_argument(
+        "models",
+        nargs="+",
+        type=named_folder,
+        metavar="NAME=FOLDER",
+        help="a name for the table, and a folder of a model",
+    )
     top.add_argument("--rendering", choices=get_args(Rendering), default="full", help="in which the models are asked")
     top.add_argument("--answers", type=Path, help="file for all answers, one JSON object a line")
     asked = top.parse_args()
     rows: list[list[str]] = []
-    for model in asked.models:
-        name, _, folder = model.partition("=")
-        found = list(answers(name, Path(folder), asked.rendering))
+    for name, folder in asked.models:
+        found = list(answers(name, folder, asked.rendering))
         rows.append(figures(name, found))
         if asked.answers:
             with asked.answers.open("a", encoding="utf-8") as file:

@@ -11,8 +11,11 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.seeds import status_of
 from castaway.cli.main import results
 from castaway.errors import CastawayError
 
@@ -21,12 +24,16 @@ KEPT = ("metrics/*.json", "runs/*.json")
 """What is copied, as patterns below the folder of a run or a base model."""
 
 
-def main() -> None:
+def main(arguments: Sequence[str]) -> int:
     top = argparse.ArgumentParser("python -m benchmarks.profiles", description="Keep the figures of a profile's run.")
     top.add_argument("name", help="of the profile")
-    name = top.parse_args().name
-    kept = keep(ROOT / "scratch" / name, ROOT / "benchmarks" / "profiles" / name)
-    results(root=kept, write=ROOT / "docs" / "results.md", markers=name)
+    name = top.parse_args(arguments).name
+
+    def work() -> None:
+        kept = keep(ROOT / "scratch" / name, ROOT / "benchmarks" / "profiles" / name)
+        results(root=kept, write=ROOT / "docs" / "results.md", markers=name)
+
+    return status_of(work)
 
 
 def keep(built: Path, kept: Path) -> Path:
@@ -54,4 +61,4 @@ def keep(built: Path, kept: Path) -> Path:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))

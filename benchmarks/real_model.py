@@ -25,6 +25,7 @@ from typing import Any
 import psutil
 import torch
 
+from benchmarks.folders import model_folder
 from benchmarks.timing import clocked
 from castaway.config.bases import Dtype
 from castaway.config.sections import LoraParams
@@ -208,7 +209,7 @@ def real_model_table(folder: Path, threads: int, count: int, rounds: int, dtype:
 
 def main() -> None:
     top = argparse.ArgumentParser("python -m benchmarks.real_model", description="Speed of a real model on a CPU.")
-    top.add_argument("folder", type=Path, help="of the model, such as data/smollm2/base")
+    top.add_argument("folder", type=model_folder, help="of the model, such as data/smollm2/base")
     top.add_argument("--threads", type=int, default=2)
     top.add_argument("--count", type=int, default=32, help="prompts in a batch")
     top.add_argument("--rounds", type=int, default=3)

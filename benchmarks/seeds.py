@@ -139,7 +139,7 @@ def built_seed(root: Path, task: str) -> int:
         lock = YAML(typ="safe", pure=True).load((root / "dvc.lock").read_text(encoding="utf-8"))
         seeds = {lock["stages"][f"{stage}@{task}"]["params"]["params.yaml"]["seed"] for stage in MEASURED}
     except (OSError, KeyError, TypeError):
-        raise CastawayError(f"{task} has not been built here; run `dvc repro` first") from None
+        raise CastawayError(f"{task} has not been built here; `dvc repro` builds the runs of params.yaml") from None
     if len(seeds) != 1:
         raise CastawayError(f"the stages of {task} were built with different seeds; run `dvc repro` first")
     return int(seeds.pop())

@@ -19,6 +19,7 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
+from benchmarks.folders import model_folder
 from castaway.config.params import Params
 from castaway.metrics.markdown import table
 from castaway.models.tokens import ChatTokenizer
@@ -38,7 +39,7 @@ Turn = tuple[str, str, str]
 
 def main() -> None:
     top = argparse.ArgumentParser("python -m benchmarks.tokens", description="Tokens of prompts and replies.")
-    top.add_argument("tokenizers", nargs="+", type=Path, metavar="FOLDER", help="with a tokenizer.json")
+    top.add_argument("tokenizers", nargs="+", type=model_folder, metavar="FOLDER", help="with a tokenizer.json")
     top.add_argument("--turns", type=int, default=2000, help="number of turns of each run")
     asked = top.parse_args()
     params = read_params(Path(__file__).parents[1] / "params.yaml")
