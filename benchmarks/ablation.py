@@ -10,6 +10,7 @@ data/RUN/metrics/ablation.json.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import subprocess
 import sys
@@ -97,13 +98,13 @@ def settings(task: str, variant: str, episodes: int, block: int | None = None) -
 
 
 def measure(task: str, variant: str, seed: int, changes: Mapping[str, float | bool | str]) -> dict[str, float | str]:
-    """Run one experiment, unless it has been run for this commit, and return the metrics of its policy `ppo`.
+    """Run one experiment, unless this commit has one with the same changes, and return the metrics of its `ppo`.
 
     Raises:
         CastawayError: the experiment failed.
     """
     revision = run(ROOT, "git", "rev-parse", "--short", "HEAD").strip()
-    name = f"{variant.replace(' ', '-')}-{seed}-{revision}"
+    name = experiment_name(task, variant, seed, revision, changes)
     reference = experiment(ROOT, name)
     if not reference:
         chosen = [f"--set-param={key}={str(value).lower()}" for key, value in {"seed": seed, **changes}.items()]
@@ -117,6 +118,14 @@ def measure(task: str, variant: str, seed: int, changes: Mapping[str, float | bo
     ledger.add(ROOT / metrics / ledger.FILE, asked)
     ends = [f"{name}_{end}" for name in MEASURED[:3] for end in ("low", "high")]
     return {**{name: figures[name] for name in (*MEASURED, *ends)}, "revision": revision}
+
+
+def experiment_name(
+    task: str, variant: str, seed: int, revision: str, changes: Mapping[str, float | bool | str]
+) -> str:
+    """The name under which DVC keeps an experiment; another task or other parameters make another name."""
+    digest = hashlib.sha256(json.dumps(changes, sort_keys=True).encode()).hexdigest()[:6]
+    return f"{task}-{variant.replace(' ', '-')}-{seed}-{revision}-{digest}"
 
 
 def experiment(root: Path, name: str) -> str:

@@ -1,6 +1,7 @@
 """What an experiment sets is what its run is built with."""
 
 import shutil
+import subprocess
 from collections.abc import Mapping
 from functools import reduce
 from operator import getitem
@@ -55,6 +56,17 @@ def test_every_variant_changes_something_of_the_shipped_run(
         set_dotted(path, ablation.settings(task, variant, 50))
         assert (read_params(path).for_run(task).ppo == shipped) == (variant == ablation.AS_SHIPPED), variant
         path.write_text(written, "utf-8")
+
+
+def test_what_is_not_the_same_experiment_has_another_name() -> None:
+    def name(task: str, seed: int, **changes: float) -> str:
+        return ablation.experiment_name(task, ablation.AS_SHIPPED, seed, "abc1234", changes)
+
+    one = name("marooned", 1, episodes=200)
+    assert one == name("marooned", 1, episodes=200)
+    others = [name("openspiel", 1, episodes=200), name("marooned", 2, episodes=200), name("marooned", 1, episodes=50)]
+    assert len({one, *others}) == 4
+    assert subprocess.run(["git", "check-ref-format", f"refs/exps/{one}"]).returncode == 0
 
 
 def test_figures_are_kept_in_the_order_of_the_variants(tmp_path: Path) -> None:
