@@ -1,11 +1,12 @@
 """Imitation of the expert: SFT on the expert's own moves, played on the ids that the run's evaluation asked.
 
-    python -m benchmarks.imitation --task marooned    then: castaway results --write docs/results.md
+    python -m benchmarks.imitation 1 2 3 --task marooned    then: castaway results --write docs/results.md
 
 It answers whether reinforcement learning found more than copying does. SFT gets as many demonstrations as SFT and the
 reward model's pairs hold together, all of them by the expert, none careless; nothing else differs from the stage `sft`.
-The last commit is cloned and trained there with the DVC cache of this repository, and the metrics are written to
-data/RUN/metrics/imitation.json. The asking is added to the run's ledger.
+The last commit is cloned and trained there with the DVC cache of this repository; each seed plays its own block, as the
+runs of `benchmarks.seeds` do. The metrics are written to data/RUN/metrics/imitation.json, by seed, and the askings are
+added to the run's ledger.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import Any
 from ruamel.yaml import YAML
 from tqdm import tqdm
 
-from benchmarks.seeds import ROOT, dvc, environment, require_commit, run, status_of
+from benchmarks.seeds import ROOT, dvc, environment, require_commit, run, set_seed, status_of
 from castaway.config.params import Params
 from castaway.errors import CastawayError
 from castaway.metrics import ledger
@@ -42,25 +43,26 @@ from stages.context import Context, log_nothing, trace_nothing
 
 def main(arguments: Sequence[str]) -> int:
     top = argparse.ArgumentParser("python -m benchmarks.imitation", description=(__doc__ or "").partition("\n")[0])
+    top.add_argument("seeds", nargs="*", type=int, metavar="SEED", help="default: that of params.yaml")
     top.add_argument("--task", default="marooned", help="a run of params.yaml")
     options = top.parse_args(arguments)
 
     def work() -> None:
         require_commit()
-        context_of(ROOT, options.task)
-        with tempfile.TemporaryDirectory(prefix="castaway-imitation-") as folder:
-            clone = Path(folder) / "castaway"
-            figures = measure(options.task, clone)
-        save(ROOT, options.task, figures)
+        for seed in options.seeds or [context_of(ROOT, options.task).params.seed]:
+            with tempfile.TemporaryDirectory(prefix="castaway-imitation-") as folder:
+                figures = measure(options.task, seed, Path(folder) / "castaway")
+            save(ROOT, options.task, seed, figures)
 
     return status_of(work)
 
 
-def measure(name: str, clone: Path) -> dict[str, Any]:
+def measure(name: str, seed: int, clone: Path) -> dict[str, Any]:
     """Train on the expert's moves in a new clone, play the held-out ids, and return the metrics.
 
     Args:
         name: of the run.
+        seed: of params.yaml.
         clone: the folder to clone into.
 
     Raises:
@@ -68,6 +70,7 @@ def measure(name: str, clone: Path) -> dict[str, Any]:
     """
     run(ROOT, "git", "clone", "--quiet", str(ROOT), str(clone))
     dvc(clone, "config", "--local", "cache.dir", dvc(ROOT, "cache", "dir").strip())
+    set_seed(clone / "params.yaml", seed)
     learn_from_expert(clone / "params.yaml", name)
     command = [sys.executable, "-m", "dvc", "repro", f"sft@{name}"]
     if subprocess.run(command, cwd=clone, env=environment(), check=False).returncode:
@@ -147,11 +150,12 @@ def played(context: Context) -> dict[str, Any]:
         return figures_of(task, evaluate.play(context, task, tasks, policy, bar.update))
 
 
-def save(root: Path, name: str, figures: dict[str, Any]) -> None:
-    """Write the metrics to data/RUN/metrics/imitation.json."""
+def save(root: Path, name: str, seed: int, figures: dict[str, Any]) -> None:
+    """Add the metrics of a seed to data/RUN/metrics/imitation.json."""
     path = root / "data" / name / "metrics" / "imitation.json"
+    known = json.loads(path.read_text("utf-8")) if path.exists() else {}
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(figures, indent=2, sort_keys=True) + "\n", "utf-8")
+    path.write_text(json.dumps({**known, str(seed): figures}, indent=2, sort_keys=True) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

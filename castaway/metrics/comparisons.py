@@ -7,14 +7,16 @@ from castaway.metrics.markdown import percent, table
 
 
 def imitation_table(found: Figures, seat: str = "") -> str:
-    """The results of SFT on the expert's own moves, which reinforcement learning is measured against."""
-    others = further_seats(found)
+    """The results of SFT on the expert's own moves, one row per seed, which RL is measured against."""
+    first = figure(found, min(found, default="1"))
+    others = further_seats(first)
     wins = [f"{other} success (95 %)" for other in others]
-    header = ["policy", "invalid replies", f"{seat} success (95 %)".strip(), *wins, "mean return", "episodes"]
-    rows = [["sft on the expert", *policy_cells(found, others)]]
+    header = ["seed", "invalid replies", f"{seat} success (95 %)".strip(), *wins, "mean return", "episodes", "block"]
+    rows = [[seed, *policy_cells(one, others), str(figure(one, "block"))] for seed, one in sorted(found.items())]
+    revisions = ", ".join(sorted({str(figure(one, "revision")) for one in found.values()}))
     return (
-        f"SFT on {figure(found, 'demonstrations')} of the expert's own moves, as many as SFT and the pairs hold "
-        f"together, on block {figure(found, 'block')}, at commit {figure(found, 'revision')}:\n\n{table(header, rows)}"
+        f"SFT on {figure(first, 'demonstrations')} of the expert's own moves, as many as SFT and the pairs hold "
+        f"together, at commit {revisions}:\n\n{table(header, rows)}"
     )
 
 

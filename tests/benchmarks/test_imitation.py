@@ -1,5 +1,6 @@
 """SFT on the expert: what is changed for it, and that it is trained and played as the run's own SFT policy is."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -42,11 +43,15 @@ def test_a_run_that_there_is_not(capsys: pytest.CaptureFixture[str], monkeypatch
     assert "has no run chess" in capsys.readouterr().err
 
 
-def test_its_row_says_what_it_is() -> None:
+def test_a_row_for_each_seed_says_what_it_is(tmp_path: Path) -> None:
     found = {**EVALUATE["sft"], "demonstrations": 7500, "block": 4, "revision": "abc1234"}
-    text = imitation_table(found, "crew")
+    for seed in (2, 1):
+        imitation.save(tmp_path, "marooned", seed, {**found, "block": 3 + seed})
+    saved = json.loads((tmp_path / "data/marooned/metrics/imitation.json").read_text("utf-8"))
+    text = imitation_table(saved, "crew")
     assert text.startswith("SFT on 7500 of the expert's own moves")
-    assert "block 4, at commit abc1234" in text
-    assert "| sft on the expert |" in text
+    assert "at commit abc1234" in text
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()[-2:]]
+    assert [(row[0], row[-1]) for row in rows] == [("1", "4"), ("2", "5")]
     with pytest.raises(CastawayError, match="demonstrations"):
-        imitation_table(dict(EVALUATE["sft"]), "crew")
+        imitation_table({"1": EVALUATE["sft"]}, "crew")
