@@ -53,5 +53,5 @@ def test_a_row_for_each_seed_says_what_it_is(tmp_path: Path) -> None:
     assert "at commit abc1234" in text
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()[-2:]]
     assert [(row[0], row[-1]) for row in rows] == [("1", "4"), ("2", "5")]
-    with pytest.raises(CastawayError, match="demonstrations"):
+    with pytest.raises(CastawayError, match="block is missing"):
         imitation_table({"1": EVALUATE["sft"]}, "crew")
