@@ -27,7 +27,7 @@ from typing import Any
 from tqdm import tqdm
 
 from benchmarks.imitation import context_of
-from benchmarks.seeds import ROOT, require_commit, run, status_of
+from benchmarks.seeds import ROOT, require_commit, status_of
 from castaway.errors import CastawayError
 from castaway.metrics.figures import figures_of
 from castaway.models.policy import load_adapter, load_model, using
@@ -35,9 +35,10 @@ from castaway.models.tokens import ChatTokenizer
 from castaway.models.training import seed_everything
 from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.policies import ModelPolicy
-from castaway.tasks.environment import Message
+from castaway.tasks.environment import HELD_OUT_START, Message
 from castaway.tasks.registry import task_of
 from castaway.tasks.task import Task
+from flows.revision import revision
 from stages import evaluate
 from stages.context import Context
 
@@ -106,7 +107,7 @@ def main(arguments: Sequence[str]) -> int:
 def trained_without(context: Context, task: Task[Any], name: str, episodes: int) -> dict[str, Any]:
     """Train without a hint, and return the metrics of the policies before and after PPO."""
     hint = HINTS[task.name][name]
-    root = context.root / "scratch" / "hints" / f"{context.run}-{name}-{revision()}"
+    root = context.root / "scratch" / "hints" / f"{context.run}-{name}-{revision(ROOT)[:7]}"
     for stage, run_name in (("base", context.base), ("dataset", context.run)):
         link = root / "data" / run_name / stage
         link.parent.mkdir(parents=True, exist_ok=True)
@@ -142,18 +143,13 @@ def measure(context: Context, task: Task[Any], hint: Hint, episodes: int) -> dic
             with using(model, evaluate.POLICY_ADAPTERS[name]):
                 figures = figures_of(task, evaluate.play(context, task, games, policy, bar.update))
             found[name] = {measured: figures[measured] for measured in MEASURED}
-    return {"episodes": episodes, "kind": hint.kind, "revision": revision(), **found}
-
-
-def revision() -> str:
-    """The commit that is trained and played."""
-    return run(ROOT, "git", "rev-parse", "--short", "HEAD").strip()
+    return {"episodes": episodes, "kind": hint.kind, "revision": revision(ROOT)[:7], **found}
 
 
 def ids(task: Task[Any], kind: str, episodes: int) -> list[int]:
     """The first validation ids of a kind of episode."""
     own = task.training_ids()
-    first = FIRST_ID * len(own) // 1_000_000_000
+    first = FIRST_ID * len(own) // HELD_OUT_START
     found = (own[place] for place in count(first) if not kind or task.kind_of(own[place]) == kind)
     return list(islice(found, episodes))
 
