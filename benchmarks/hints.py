@@ -1,12 +1,13 @@
 """Measures what a hint in the prompts is worth: SFT, the reward model and PPO are trained without it.
 
-    python -m benchmarks.hints marooned lurks ready    then: castaway results --write docs/results.md
+    python -m benchmarks.hints 1 2 3 --task marooned --hint lurks    then: castaway results --write docs/results.md
 
 The compact renderings tell a tiny model things that the rules would let it find out; docs/results.md lists them. Here
 one of them says in every prompt what it says when there is nothing to tell, and everything else is as shipped: the base
 model, which has read the hint in its own training, the data set, the parameters. The policies before and after PPO play
-validation ids, so no held-out block is asked; `all shown` are the shipped policies on the same ids. The metrics are
-written to data/RUN/metrics/hints.json. What is stopped goes on where it was, as long as the commit is the same.
+validation ids, so no held-out block is asked; `all shown` are the policies that the run has with that seed, on the same
+ids. The last commit is cloned for each seed, with the DVC cache of this repository. The metrics are written to
+data/RUN/metrics/hints.json. What is stopped goes on where it was, as long as the commit is the same.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import importlib
 import json
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,7 +29,7 @@ from typing import Any
 from tqdm import tqdm
 
 from benchmarks.imitation import context_of
-from benchmarks.seeds import ROOT, require_commit, status_of
+from benchmarks.seeds import ROOT, dvc, environment, require_commit, run, set_seed, status_of
 from castaway.errors import CastawayError
 from castaway.metrics.figures import figures_of
 from castaway.models.policy import load_adapter, load_model, using
@@ -45,7 +47,7 @@ from stages.context import Context
 FIRST_ID = 945_000_000
 """The first validation id; the others follow. PPO is watched on others."""
 SHOWN = "all shown"
-"""The name under which the shipped policies are saved."""
+"""The name under which the policies that read all hints are saved."""
 TRAINED = ("sft", "reward_model", "ppo")
 """The stages that are run again without the hint."""
 POLICIES = ("sft", "ppo")
@@ -83,37 +85,70 @@ HINTS: dict[str, dict[str, Hint]] = {
 
 def main(arguments: Sequence[str]) -> int:
     top = argparse.ArgumentParser("python -m benchmarks.hints", description=(__doc__ or "").partition("\n")[0])
-    top.add_argument("run", help="a run of params.yaml whose prompts are compact")
-    top.add_argument("hints", nargs="*", metavar="HINT", help="which hints to hide, one after another; default: each")
+    top.add_argument("seeds", nargs="+", type=int, metavar="SEED")
+    top.add_argument("--task", default="marooned", help="a run of params.yaml whose prompts are compact")
+    top.add_argument("--hint", action="append", help="a hint to hide, can be given several times; default: each")
     top.add_argument("--episodes", type=int, default=300, help="validation episodes of each policy")
     options = top.parse_args(arguments)
 
     def work() -> None:
         require_commit()
-        context = context_of(ROOT, options.run)
-        task = task_of(context.params, context.run)
-        known = HINTS.get(task.name, {})
-        chosen = options.hints or list(known)
-        unknown = [name for name in chosen if name not in known]
-        if unknown or not chosen:
-            raise CastawayError(f"{task.name} has no hint {' '.join(unknown)}; it has {', '.join(known) or 'none'}")
-        save(ROOT, options.run, SHOWN, measure(context, task, known[chosen[0]], options.episodes))
-        for name in chosen:
-            save(ROOT, options.run, name, trained_without(context, task, name, options.episodes))
+        chosen = hints_of(options.task, options.hint)
+        for seed in options.seeds:
+            clone = built(options.task, seed)
+            context = context_of(clone, options.task)
+            save(ROOT, options.task, SHOWN, seed, measure(context, chosen[0], options.episodes))
+            for name in chosen:
+                save(ROOT, options.task, name, seed, trained_without(context, name, options.episodes))
+            shutil.rmtree(clone)
 
     return status_of(work)
 
 
-def trained_without(context: Context, task: Task[Any], name: str, episodes: int) -> dict[str, Any]:
+def hints_of(name: str, wanted: Sequence[str] | None) -> list[str]:
+    """The names of the hints to hide in the prompts of a run.
+
+    Raises:
+        CastawayError: there is no such run or hint.
+    """
+    task = context_of(ROOT, name).params.tasks[name].task
+    known = HINTS.get(task, {})
+    chosen = list(wanted or known)
+    unknown = [hint for hint in chosen if hint not in known]
+    if unknown or not chosen:
+        raise CastawayError(f"{task} has no hint {' '.join(unknown)}; it has {', '.join(known) or 'none'}")
+    return chosen
+
+
+def built(name: str, seed: int) -> Path:
+    """A clone of the last commit, in which the run is built with the seed up to PPO; from the cache if it can be.
+
+    Raises:
+        CastawayError: the build failed.
+    """
+    clone = ROOT / "scratch" / "hints" / f"{name}-{seed}-{revision(ROOT)[:7]}"
+    if not clone.exists():
+        run(ROOT, "git", "clone", "--quiet", str(ROOT), str(clone))
+    dvc(clone, "config", "--local", "cache.dir", dvc(ROOT, "cache", "dir").strip())
+    set_seed(clone / "params.yaml", seed)
+    command = [sys.executable, "-m", "dvc", "repro", f"ppo@{name}"]
+    if subprocess.run(command, cwd=clone, env=environment(), check=False).returncode:
+        raise CastawayError(f"{name} was not built with seed {seed}; see the messages above")
+    return clone
+
+
+def trained_without(context: Context, name: str, episodes: int) -> dict[str, Any]:
     """Train without a hint, and return the metrics of the policies before and after PPO."""
-    hint = HINTS[task.name][name]
-    root = context.root / "scratch" / "hints" / f"{context.run}-{name}-{revision(ROOT)[:7]}"
+    root = context.root / "scratch" / "hints" / name
+    done = root / "figures.json"
+    if done.exists():
+        return dict(json.loads(done.read_text("utf-8")))
     for stage, run_name in (("base", context.base), ("dataset", context.run)):
         link = root / "data" / run_name / stage
         link.parent.mkdir(parents=True, exist_ok=True)
         if not link.is_symlink():
             link.symlink_to(context.folder(stage))
-    with hiding(hint):
+    with hiding(hint_of(context, name)):
         for stage in TRAINED:
             own = replace(context, root=root, stage=stage, scratch=root / "scratch" / stage)
             if not (root / f"{stage}.json").exists():
@@ -123,16 +158,17 @@ def trained_without(context: Context, task: Task[Any], name: str, episodes: int)
                     folder.mkdir(parents=True, exist_ok=True)
                 metrics = importlib.import_module(f"stages.{stage}").run(own)
                 (root / f"{stage}.json").write_text(json.dumps(metrics, indent=2) + "\n", "utf-8")
-        figures = measure(replace(context, root=root), task, hint, episodes)
-    shutil.rmtree(root)
+        figures = measure(replace(context, root=root), name, episodes)
+    done.write_text(json.dumps(figures, indent=2) + "\n", "utf-8")
     return figures
 
 
-def measure(context: Context, task: Task[Any], hint: Hint, episodes: int) -> dict[str, Any]:
+def measure(context: Context, hint: str, episodes: int) -> dict[str, Any]:
     """The metrics of the policies before and after PPO, on the validation ids in which the hint occurs."""
+    task, kind = task_of(context.params, context.run), hint_of(context, hint).kind
     seed_everything(context.params.seed, context.params.threads)
     tokenizer = ChatTokenizer.load(context.folder("base"))
-    games = [(task_id, task.evaluation_seats[0]) for task_id in ids(task, hint.kind, episodes)]
+    games = [(task_id, task.evaluation_seats[0]) for task_id in ids(task, kind, episodes)]
     found: dict[str, Any] = {}
     sft = load_model(context.folder("base"), [context.folder("sft")], context.dtype)
     model = load_adapter(sft, context.folder("ppo"), trainable=False)
@@ -143,7 +179,12 @@ def measure(context: Context, task: Task[Any], hint: Hint, episodes: int) -> dic
             with using(model, evaluate.POLICY_ADAPTERS[name]):
                 figures = figures_of(task, evaluate.play(context, task, games, policy, bar.update))
             found[name] = {measured: figures[measured] for measured in MEASURED}
-    return {"episodes": episodes, "kind": hint.kind, "revision": revision(ROOT)[:7], **found}
+    return {"episodes": episodes, "kind": kind, "revision": revision(ROOT)[:7], **found}
+
+
+def hint_of(context: Context, name: str) -> Hint:
+    """The hint of that name in the prompts of a run."""
+    return HINTS[context.params.tasks[context.run].task][name]
 
 
 def ids(task: Task[Any], kind: str, episodes: int) -> list[int]:
@@ -182,11 +223,11 @@ def piles(heaps: str) -> str:
     return " ".join(f"{pile}{size}" for pile, size in sizes.items())
 
 
-def save(root: Path, name: str, hint: str, figures: Mapping[str, Any]) -> None:
-    """Add the metrics of one hint to data/RUN/metrics/hints.json."""
+def save(root: Path, name: str, hint: str, seed: int, figures: Mapping[str, Any]) -> None:
+    """Add the metrics of one hint and seed to data/RUN/metrics/hints.json."""
     path = root / "data" / name / "metrics" / "hints.json"
     known = json.loads(path.read_text("utf-8")) if path.exists() else {}
-    known[hint] = dict(figures)
+    known.setdefault(hint, {})[str(seed)] = dict(figures)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(known, indent=2) + "\n", "utf-8")
 

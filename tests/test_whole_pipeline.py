@@ -162,10 +162,10 @@ def test_policies_that_play_beside_each_other_give_the_same_bytes_as_one_after_a
 
 def test_a_hint_is_hidden_from_training_and_everything_stays_as_it_was(clone: Path) -> None:
     before = hashes(clone)
-    run(clone, "python", "-m", "benchmarks.hints", "strictbot", "--episodes", "4")
+    run(clone, "python", "-m", "benchmarks.hints", "1", "--task", "strictbot", "--episodes", "4")
     found = json.loads((clone / "data/strictbot/metrics/hints.json").read_text("utf-8"))
     assert list(found) == ["all shown", "told"]
-    assert all(0 <= found[name][policy]["success_rate"] <= 1 for name in found for policy in ("sft", "ppo"))
+    assert all(0 <= found[name]["1"][policy]["success_rate"] <= 1 for name in found for policy in ("sft", "ppo"))
     assert not any((clone / "scratch/hints").iterdir())
     assert ran(run(clone, "dvc", "repro")) == [] and hashes(clone) == before
     assert "| told " in run(clone, "python", "-m", "castaway.cli.main", "results")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import fmean as mean
+
 from castaway.metrics.cells import Figures, figure, further_seats, policy_cells, share
 from castaway.metrics.markdown import percent, table
 
@@ -34,14 +36,12 @@ def traitors_table(found: Figures, seat: str = "") -> str:
 
 def ablation_table(found: Figures, seat: str = "") -> str:
     """The results of PPO without one of its parts: one row per variant, one column per seed, and the means."""
-    seeds = sorted({seed for runs in found.values() for seed in runs}, key=lambda seed: (len(seed), seed))
+    seeds = seeds_of(found)
     header = ["ppo", *(f"seed {seed}" for seed in seeds), f"{seat} success, mean".strip(), "invalid replies, mean"]
     rows = []
     for variant, runs in found.items():
         cells = [share(runs[seed], "success_rate") if seed in runs else "-" for seed in seeds]
-        means = [
-            sum(figure(one, name) for one in runs.values()) / len(runs) for name in ("success_rate", "invalid_rate")
-        ]
+        means = [mean(figure(one, name) for one in runs.values()) for name in ("success_rate", "invalid_rate")]
         rows.append([variant, *cells, *map(percent, means)])
     episodes = min(figure(one, "episodes") for runs in found.values() for one in runs.values())
     revisions = sorted({str(one["revision"]) for runs in found.values() for one in runs.values() if "revision" in one})
@@ -50,19 +50,27 @@ def ablation_table(found: Figures, seat: str = "") -> str:
 
 
 def hints_table(found: Figures, seat: str = "") -> str:
-    """The success before and after PPO with a hint hidden from all prompts: one row per hint."""
-    success = f"{seat} success".strip()
-    header = ["hidden", f"{success}, sft (95 %)", f"{success}, ppo (95 %)", "invalid replies, ppo"]
+    """The success after PPO with a hint hidden from all prompts: one row per hint, one column per seed, and means."""
+    seeds = seeds_of(found)
+    means_of = [f"{f'{seat} success'.strip()}, {policy}, mean" for policy in ("ppo", "sft")]
+    header = ["hidden", *(f"seed {seed}" for seed in seeds), *means_of, "invalid replies, mean"]
     rows = []
-    for hint, one in found.items():
-        before, after = figure(one, "sft"), figure(one, "ppo")
-        rows.append(
-            [hint, share(before, "success_rate"), share(after, "success_rate"), percent(figure(after, "invalid_rate"))]
-        )
-    first = next(iter(found.values()))
-    kind = f" of {figure(first, 'kind')}" if figure(first, "kind") else ""
-    revisions = ", ".join(sorted({str(figure(one, "revision")) for one in found.values()}))
+    for hint, runs in found.items():
+        cells = [share(figure(runs[seed], "ppo"), "success_rate") if seed in runs else "-" for seed in seeds]
+        means = [
+            mean(figure(figure(one, policy), name) for one in runs.values())
+            for policy, name in (("ppo", "success_rate"), ("sft", "success_rate"), ("ppo", "invalid_rate"))
+        ]
+        rows.append([hint, *cells, *map(percent, means)])
+    every = [one for runs in found.values() for one in runs.values()]
+    kind = f" of {figure(every[0], 'kind')}" if figure(every[0], "kind") else ""
+    revisions = ", ".join(sorted({str(figure(one, "revision")) for one in every}))
     return (
-        f"SFT, reward model and PPO with a hint hidden from all prompts, {figure(first, 'episodes')} validation "
+        f"SFT, reward model and PPO with a hint hidden from all prompts, {figure(every[0], 'episodes')} validation "
         f"episodes{kind} each, at commit {revisions}:\n\n{table(header, rows)}"
     )
+
+
+def seeds_of(found: Figures) -> list[str]:
+    """The seeds of all rows, in their order."""
+    return sorted({seed for runs in found.values() for seed in runs}, key=lambda seed: (len(seed), seed))

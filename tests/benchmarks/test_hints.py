@@ -68,10 +68,10 @@ def test_no_model_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
     assert read == ["you well lurks nobody ready hull", "you well lurks Eve ready hull"]
 
 
-@pytest.mark.parametrize(("words", "told"), [(["marooned", "heaps"], "no hint heaps"), (["chess"], "chess")])
+@pytest.mark.parametrize(("words", "told"), [(["--hint", "heaps"], "no hint heaps"), (["--task", "chess"], "chess")])
 def test_what_there_is_not(
     words: list[str], told: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hints, "require_commit", lambda: None)
-    assert hints.main(words) == 2
+    assert hints.main(["1", *words]) == 2
     assert told in capsys.readouterr().err

@@ -273,11 +273,16 @@ def test_an_ablation_has_a_row_for_each_variant_and_a_column_for_each_seed() -> 
     assert without[1:3] == ["-", "50.0 % (40.0 to 60.0)"]
 
 
-def test_a_hidden_hint_has_a_row_with_the_policies_before_and_after_ppo() -> None:
-    policies = {"sft": policy(0.2), "ppo": policy(0.6)}
-    found = {"all shown": {"episodes": 9, "kind": "nim", "revision": "abc1234", **policies}}
+def test_a_hidden_hint_has_a_row_with_each_seed_and_the_means() -> None:
+    def figures(before: float, after: float) -> dict[str, object]:
+        return {"episodes": 9, "kind": "nim", "revision": "abc1234", "sft": policy(before), "ppo": policy(after)}
+
+    found = {"all shown": {"1": figures(0.2, 0.6), "2": figures(0.4, 0.7)}, "heaps": {"2": figures(0.1, 0.3)}}
     text = hints_table(found, "crew")
     assert "9 validation episodes of nim each, at commit abc1234:" in text
-    assert cells(text)[-1][:2] == ["all shown", share(policies["sft"], "success_rate")]
+    shown, hidden = cells(text)[4:]
+    after = [share(policy(success), "success_rate") for success in (0.6, 0.7, 0.3)]
+    assert shown[:5] == ["all shown", *after[:2], "65.0 %", "30.0 %"]
+    assert hidden[:5] == ["heaps", "-", after[2], "30.0 %", "10.0 %"]
     with pytest.raises(CastawayError, match="ppo is missing"):
-        hints_table({"all shown": {"sft": policy(0.2)}})
+        hints_table({"all shown": {"1": {"sft": policy(0.2)}}})
