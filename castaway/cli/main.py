@@ -29,7 +29,7 @@ from castaway.errors import CastawayError
 
 # Most modules are imported inside the commands, so that `castaway --help` answers at once.
 
-CHAT_TEMPERATURE, CHAT_TOKENS = 0.7, 96
+CHAT_TEMPERATURE, CHAT_TOKENS = 0.3, 96
 """Of a chat, if nothing else is asked for: the temperature, and the maximum length of a reply in tokens."""
 
 
