@@ -130,6 +130,8 @@ def built(name: str, seed: int) -> Path:
     if not clone.exists():
         run(ROOT, "git", "clone", "--quiet", str(ROOT), str(clone))
     dvc(clone, "config", "--local", "cache.dir", dvc(ROOT, "cache", "dir").strip())
+    # What is built here is up to date in the clone, too, if the seed is that of params.yaml.
+    dvc(clone, "checkout", "--allow-missing")
     set_seed(clone / "params.yaml", seed)
     command = [sys.executable, "-m", "dvc", "repro", f"ppo@{name}"]
     if subprocess.run(command, cwd=clone, env=environment(), check=False).returncode:
