@@ -17,7 +17,6 @@ import importlib
 import json
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,7 +28,7 @@ from typing import Any
 from tqdm import tqdm
 
 from benchmarks.imitation import context_of
-from benchmarks.seeds import ROOT, dvc, environment, require_commit, run, set_seed, status_of
+from benchmarks.seeds import ROOT, clone_with_seed, dvc, reproduce, require_commit, status_of
 from castaway.errors import CastawayError
 from castaway.metrics.figures import figures_of
 from castaway.models.policy import load_adapter, load_model, using
@@ -127,15 +126,10 @@ def built(name: str, seed: int) -> Path:
         CastawayError: the build failed.
     """
     clone = ROOT / "scratch" / "hints" / f"{name}-{seed}-{revision(ROOT)[:7]}"
-    if not clone.exists():
-        run(ROOT, "git", "clone", "--quiet", str(ROOT), str(clone))
-    dvc(clone, "config", "--local", "cache.dir", dvc(ROOT, "cache", "dir").strip())
+    clone_with_seed(clone, seed)
     # What is built here is up to date in the clone, too, if the seed is that of params.yaml.
     dvc(clone, "checkout", "--allow-missing")
-    set_seed(clone / "params.yaml", seed)
-    command = [sys.executable, "-m", "dvc", "repro", f"ppo@{name}"]
-    if subprocess.run(command, cwd=clone, env=environment(), check=False).returncode:
-        raise CastawayError(f"{name} was not built with seed {seed}; see the messages above")
+    reproduce(clone, f"ppo@{name}")
     return clone
 
 

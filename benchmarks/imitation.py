@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -25,7 +24,7 @@ from typing import Any
 from ruamel.yaml import YAML
 from tqdm import tqdm
 
-from benchmarks.seeds import ROOT, dvc, environment, require_commit, run, set_seed, status_of
+from benchmarks.seeds import ROOT, clone_with_seed, reproduce, require_commit, run, status_of
 from castaway.config.params import Params
 from castaway.errors import CastawayError
 from castaway.metrics import ledger
@@ -68,13 +67,9 @@ def measure(name: str, seed: int, clone: Path) -> dict[str, Any]:
     Raises:
         CastawayError: the training failed.
     """
-    run(ROOT, "git", "clone", "--quiet", str(ROOT), str(clone))
-    dvc(clone, "config", "--local", "cache.dir", dvc(ROOT, "cache", "dir").strip())
-    set_seed(clone / "params.yaml", seed)
+    clone_with_seed(clone, seed)
     learn_from_expert(clone / "params.yaml", name)
-    command = [sys.executable, "-m", "dvc", "repro", f"sft@{name}"]
-    if subprocess.run(command, cwd=clone, env=environment(), check=False).returncode:
-        raise CastawayError(f"SFT on the expert of {name} failed; see the messages above")
+    reproduce(clone, f"sft@{name}")
     made = json.loads((clone / "data" / name / "metrics" / "sft.json").read_text("utf-8"))["examples"]
     began = datetime.now(UTC)
     context = context_of(clone, name)

@@ -84,13 +84,28 @@ def build(task: str, seed: int) -> None:
     """
     with tempfile.TemporaryDirectory(prefix=f"castaway-seed-{seed}-") as folder:
         clone = Path(folder) / "castaway"
-        run(ROOT, "git", "clone", "--quiet", str(ROOT), str(clone))
-        dvc(clone, "config", "--local", "cache.dir", dvc(ROOT, "cache", "dir").strip())
-        set_seed(clone / "params.yaml", seed)
-        command = [sys.executable, "-m", "dvc", "repro", f"merge@{task}", f"evaluate@{task}"]
-        if subprocess.run(command, cwd=clone, env=environment(), check=False).returncode:
-            raise CastawayError(f"seed {seed} was not built; see the messages above")
+        clone_with_seed(clone, seed)
+        reproduce(clone, f"merge@{task}", f"evaluate@{task}")
         save(clone, task, seed, ROOT)
+
+
+def clone_with_seed(clone: Path, seed: int) -> None:
+    """Clone the last commit, unless it is there already, with the DVC cache of this repository and another seed."""
+    if not clone.exists():
+        run(ROOT, "git", "clone", "--quiet", str(ROOT), str(clone))
+    dvc(clone, "config", "--local", "cache.dir", dvc(ROOT, "cache", "dir").strip())
+    set_seed(clone / "params.yaml", seed)
+
+
+def reproduce(clone: Path, *stages: str) -> None:
+    """Run stages in a clone with DVC, and show what they print.
+
+    Raises:
+        CastawayError: one of them failed.
+    """
+    command = [sys.executable, "-m", "dvc", "repro", *stages]
+    if subprocess.run(command, cwd=clone, env=environment(), check=False).returncode:
+        raise CastawayError(f"`dvc repro {' '.join(stages)}` failed; see the messages above")
 
 
 def set_seed(path: Path, seed: int) -> None:

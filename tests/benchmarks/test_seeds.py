@@ -85,7 +85,7 @@ def test_other_seeds_leave_their_figures_and_nothing_else(repository: Path, capf
     assert "Running stage 'merge@marooned'" not in capfd.readouterr().out
 
     assert seeds.main(["13"]) == 2
-    assert "seed 13 was not built" in capfd.readouterr().err
+    assert "`dvc repro merge@marooned evaluate@marooned` failed" in capfd.readouterr().err
     assert not (folder / "13.json").exists() and not list((repository.parent / "temporary").iterdir())
 
     (repository / "params.yaml").write_text("seed: 1\n", encoding="utf-8")
