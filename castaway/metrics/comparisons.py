@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import fmean as mean
 
 from castaway.metrics.cells import Figures, figure, further_seats, policy_cells, share
@@ -41,8 +42,8 @@ def ablation_table(found: Figures, seat: str = "") -> str:
     rows = []
     for variant, runs in found.items():
         cells = [share(runs[seed], "success_rate") if seed in runs else "-" for seed in seeds]
-        means = [mean(figure(one, name) for one in runs.values()) for name in ("success_rate", "invalid_rate")]
-        rows.append([variant, *cells, *map(percent, means)])
+        means = [[figure(one, name) for one in runs.values()] for name in ("success_rate", "invalid_rate")]
+        rows.append([variant, *cells, *(mean_of(values, seeds) for values in means)])
     episodes = min(figure(one, "episodes") for runs in found.values() for one in runs.values())
     revisions = sorted({str(one["revision"]) for runs in found.values() for one in runs.values() if "revision" in one})
     at = f", at commit {', '.join(revisions)}" if revisions else ""
@@ -58,10 +59,10 @@ def hints_table(found: Figures, seat: str = "") -> str:
     for hint, runs in found.items():
         cells = [share(figure(runs[seed], "ppo"), "success_rate") if seed in runs else "-" for seed in seeds]
         means = [
-            mean(figure(figure(one, policy), name) for one in runs.values())
+            [figure(figure(one, policy), name) for one in runs.values()]
             for policy, name in (("ppo", "success_rate"), ("sft", "success_rate"), ("ppo", "invalid_rate"))
         ]
-        rows.append([hint, *cells, *map(percent, means)])
+        rows.append([hint, *cells, *(mean_of(values, seeds) for values in means)])
     every = [one for runs in found.values() for one in runs.values()]
     kind = f" of {figure(every[0], 'kind')}" if figure(every[0], "kind") else ""
     revisions = ", ".join(sorted({str(figure(one, "revision")) for one in every}))
@@ -69,6 +70,11 @@ def hints_table(found: Figures, seat: str = "") -> str:
         f"SFT, reward model and PPO with a hint hidden from all prompts, {figure(every[0], 'episodes')} validation "
         f"episodes{kind} each, at commit {revisions}:\n\n{table(header, rows)}"
     )
+
+
+def mean_of(values: Sequence[float], seeds: Sequence[str]) -> str:
+    """The mean over all seeds; a dash if one is missing, since a mean over others says something else."""
+    return percent(mean(values)) if len(values) == len(seeds) else "-"
 
 
 def seeds_of(found: Figures) -> list[str]:
