@@ -42,8 +42,8 @@ def ablation_table(found: Figures, seat: str = "") -> str:
     rows = []
     for variant, runs in found.items():
         cells = [share(runs[seed], "success_rate") if seed in runs else "-" for seed in seeds]
-        means = [[figure(one, name) for one in runs.values()] for name in ("success_rate", "invalid_rate")]
-        rows.append([variant, *cells, *(mean_of(values, seeds) for values in means)])
+        columns = [[figure(one, name) for one in runs.values()] for name in ("success_rate", "invalid_rate")]
+        rows.append([variant, *cells, *(mean_of(values, seeds) for values in columns)])
     episodes = min(figure(one, "episodes") for runs in found.values() for one in runs.values())
     revisions = sorted({str(one["revision"]) for runs in found.values() for one in runs.values() if "revision" in one})
     at = f", at commit {', '.join(revisions)}" if revisions else ""
@@ -58,11 +58,11 @@ def hints_table(found: Figures, seat: str = "") -> str:
     rows = []
     for hint, runs in found.items():
         cells = [share(figure(runs[seed], "ppo"), "success_rate") if seed in runs else "-" for seed in seeds]
-        means = [
+        columns = [
             [figure(figure(one, policy), name) for one in runs.values()]
             for policy, name in (("ppo", "success_rate"), ("sft", "success_rate"), ("ppo", "invalid_rate"))
         ]
-        rows.append([hint, *cells, *(mean_of(values, seeds) for values in means)])
+        rows.append([hint, *cells, *(mean_of(values, seeds) for values in columns)])
     every = [one for runs in found.values() for one in runs.values()]
     kind = f" of {figure(every[0], 'kind')}" if figure(every[0], "kind") else ""
     revisions = ", ".join(sorted({str(figure(one, "revision")) for one in every}))
