@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from castaway.envs.strictbot.bank import drawn
@@ -10,12 +11,14 @@ from castaway.envs.strictbot.english.phrasing import capital, framed, mended, pi
 from castaway.envs.strictbot.english.rows import fields, fillings, lines, read
 from castaway.envs.strictbot.question import Kind, Question
 
-BELIEFS = ("nature", "people", "everyday")
+BELIEFS = ("nature", "people", "everyday", "details")
 """The files of beliefs, in the folder `bank/english/beliefs`."""
+ARGUMENTS = ("forms", "everyday")
+"""The files of conclusions, in the folder `bank/english/logic`."""
 CAREFUL = ("alone", "possible")
 """The lists of frames for careful conclusions."""
 WORDINGS = 3
-"""Number of ways in which a belief, and what is so, is asked about."""
+"""Number of ways in which a belief, a conclusion and a question that answers itself are put."""
 
 Frames = Mapping[str, list[str]]
 """Form to the frames of its questions."""
@@ -56,6 +59,19 @@ def _belief(family: str, so: Sequence[str], believed: Sequence[str], frames: Seq
             yield Question(asked, fact, false, kind, "belief", family, so[0], number, mended(clause))
 
 
+def assumptions() -> Iterator[Question]:
+    """Questions that take a misconception for granted, and questions that take for granted what is so."""
+    for family, block in read("beliefs/assumed").items():
+        for (so, *asks), (believed, *mistaken) in map(fields, lines(block)):
+            both: tuple[tuple[Kind, Sequence[str]], ...] = (("misconception", mistaken), ("good question", asks))
+            for kind, questions in both:
+                for number, asked in enumerate(questions):
+                    key = f"{family} {so} {kind} {number}"
+                    yield Question(
+                        framed("{Q}", asked, key), sentence(so), sentence(believed), kind, "belief", family, so, number
+                    )
+
+
 # Conclusions ---------------------------------------------------------------------------------------------------------
 
 
@@ -65,17 +81,18 @@ def conclusions(frames: Frames) -> Iterator[Question]:
     Who is careful where nothing follows is right; who is careful where something follows is not. So neither the words
     of the conclusion nor those of the fact tell the kind alone.
     """
-    for family, topic in read("logic").items():
+    families = chain(*(read(f"logic/{file}").items() for file in ARGUMENTS))
+    for family, topic in families:
         bold = frames["conclusion"]
         careful = [frame for name in topic.get("careful", CAREFUL) for frame in frames[name]]
         for row in fillings(topic["fill"]):
             subject = " ; ".join(row)
             weak = _Argument(topic, row, family, subject)
-            yield from weak.asked(bold, weak.then, "poor logic", 2)
+            yield from weak.asked(bold, weak.then, "poor logic", WORDINGS)
             yield from weak.asked(careful, weak.then[:1], "good question", 1 if careful else 0, doubtful=True)
             if "sound" in topic:
                 sound = _Argument(topic["sound"], row, family, subject)
-                yield from sound.asked(bold, sound.then, "good question", 2)
+                yield from sound.asked(bold, sound.then, "good question", WORDINGS)
                 yield from sound.asked(careful, sound.then[:1], "poor logic", drawn(subject, 2), doubtful=True)
 
 
@@ -116,7 +133,7 @@ def trivial(frames: Frames) -> Iterator[Question]:
             head, _, tail = topic["fact"].rpartition(f"{{{place}}}")
             fact = sentence(topic["fact"].format(*row))
             false = sentence(head.format(*row) + wrong[place] + tail.format(*row))
-            for number in range(2):
+            for number in range(WORDINGS):
                 key = f"{family} {subject} {number}"
                 asked = pick(topic["asks"], key, number).format(*row)
                 framed_question = framed(pick(frames["open"], key, number), asked, key)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from typing import TypeVar
 
 from castaway.envs.strictbot.bank import drawn
+from castaway.envs.strictbot.english.rows import read
 
 Item = TypeVar("Item")
 
@@ -21,9 +23,17 @@ SPELLED = 3
 """In one of so many claims a number is written as a word, if it has one."""
 _ARTICLE = re.compile(r"(\ba|(?:^|(?<=[.?!] ))A) (?=[aeiou]|8|11\b|18\b)(?!one\b|uni|use|euro|ukulele)")
 _STOPS = re.compile(r"(?<=[A-Za-z])\.\.(?!\.)")
-CARELESS = 4
+WRAPPED = 4
+"""One of so many questions has other words before or after it."""
+LONGEST = 150
+"""Most characters of a question that gets further words."""
+CARELESS = 3
 """One of so many questions is typed carelessly."""
-SHORT = {"you": "u", "your": "ur", "are": "r", "please": "pls", "people": "ppl", "thanks": "thx", "i am": "im"}
+SHORT = {
+    **{"you": "u", "your": "ur", "are": "r", "please": "pls", "people": "ppl", "thanks": "thx", "i am": "im"},
+    **{"because": "cuz", "what is": "whats", "that is": "thats", "it is": "its", "do not": "dont", "is not": "isnt"},
+    **{"cannot": "cant", "going to": "gonna", "want to": "wanna", "really": "rly", "something": "smth", "and": "n"},
+}
 """What careless people type instead, in every second of their questions."""
 LONG_WORD = 5
 """Letters of a word in which a slip is still understood."""
@@ -60,12 +70,26 @@ def spelled(value: str, key: str) -> str:
 
 
 def framed(frame: str, text: str, key: str) -> str:
-    """A question: a clause or question in a frame, sometimes typed carelessly.
+    """A question: a clause or question in a frame, sometimes with words around it, sometimes typed carelessly.
 
     A frame has one place: `{c}` for a clause as it is, `{C}` for one with a capital, `{q}` and `{Q}` for a question.
     """
-    asked = mended(frame.format(c=text, C=capital(text), q=small(text), Q=capital(text)))
+    asked = wrapped(mended(frame.format(c=text, C=capital(text), q=small(text), Q=capital(text))), key)
     return careless(asked) if drawn(f"{key} typed", CARELESS) == 0 else asked
+
+
+def wrapped(text: str, key: str) -> str:
+    """The text, in one of `WRAPPED` cases with what people type before or after what they ask."""
+    if drawn(f"{key} wrapped", WRAPPED) or len(text) > LONGEST:
+        return text
+    before, after = _around()
+    return f"{pick(before, key)} {text}" if drawn(f"{key} before", 2) else f"{text} {pick(after, key)}"
+
+
+@cache
+def _around() -> tuple[list[str], list[str]]:
+    frames = read("frames")
+    return frames["before"], frames["after"]
 
 
 def careless(text: str) -> str:

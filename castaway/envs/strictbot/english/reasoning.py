@@ -25,13 +25,18 @@ def compared(question: Question) -> str:
     """What a claim or an open question says beside its fact; empty where no few words decide."""
     true, false = differing(question.fact, question.false)
     if not true or not false:
-        return ""
+        return told(question) if question.form == "open" else ""
     says_true, says_false = (READER.says(question.asked, value) for value in (true, false))
     if question.form == "open" and says_true == (question.kind == "trivial"):
         return f"it says {true} itself" if says_true else f"it does not say {true}"
     if question.form == "check" and says_true != says_false == (question.kind != "good question"):
         return f"it says {false}, but it is {true}" if says_false else f"it says {true}, and so it is"
     return ""
+
+
+def told(question: Question) -> str:
+    """Whether an open question says its long answer itself."""
+    return "it says so itself" if question.kind == "trivial" else "it asks and does not say it"
 
 
 def claimed(question: Question) -> str:
@@ -41,7 +46,9 @@ def claimed(question: Question) -> str:
         return f"it doubts that {claim}, which is {'open' if right else 'certain'}"
     if question.form == "conclusion":
         return f"it concludes that {claim}, which {'follows' if right else 'does not follow'}"
-    return f"it says that {claim}, which is {'so' if right else 'not so'}" if claim else ""
+    if claim:
+        return f"it says that {claim}, which is {'so' if right else 'not so'}"
+    return f"it takes for granted what is {'so' if right else 'not so'}" if question.form == "belief" else ""
 
 
 def differing(one: str, other: str) -> tuple[str, str]:

@@ -31,17 +31,25 @@ class Topic:
     asks: tuple[str, ...]
     """Questions for the value."""
     rows: tuple[Row, ...]
+    computed: bool = False
+    """Whether the values are computed; the fact of such a topic is always told in the same words."""
+
+    def facts(self) -> tuple[str, ...]:
+        """The clauses that a fact is told in: none that begins with the value, which would get a capital."""
+        others = () if self.computed else [one for one in self.claims if not one.startswith("{v}")]
+        return (self.fact, *others)
 
 
 def topics() -> dict[str, Topic]:
     """All topics: tables with lines `subject = value ; wrong value ; another wrong value`, and computed ones."""
     tables = {family: found for file in FILES for family, found in read(f"tables/{file}").items()}
     computed = number_rows()
-    return {family: _topic(found, computed.get(family) or _rows(found["rows"])) for family, found in tables.items()}
+    return {family: _topic(found, computed.get(family)) for family, found in tables.items()}
 
 
-def _topic(found: Mapping[str, Any], rows: tuple[Row, ...]) -> Topic:
-    return Topic(found["fact"], tuple(found["claims"]), tuple(found["asks"]), rows)
+def _topic(found: Mapping[str, Any], computed: tuple[Row, ...] | None) -> Topic:
+    rows = computed or _rows(found["rows"])
+    return Topic(found["fact"], tuple(found["claims"]), tuple(found["asks"]), rows, computed is not None)
 
 
 def _rows(block: str) -> tuple[Row, ...]:
@@ -77,11 +85,11 @@ class Asker:
                 for one in rows
                 if one != row and self.share_of(family, one.subject) == self.share_of(family, row.subject)
             ]
-            fact = sentence(filled(topic.fact, row, row.value))
+            key = f"{family} {row.subject}"
             for number in range(WORDINGS):
                 other = pick(wrong, row.subject, number)
-                false = sentence(filled(topic.fact, row, other))
-                key = f"{family} {row.subject}"
+                told = pick(topic.facts(), f"{key} told", number)
+                fact, false = (sentence(filled(told, row, value)) for value in (row.value, other))
                 kinds: tuple[tuple[Kind, str], ...] = (("factual error", other), ("good question", row.value))
                 for kind, value in kinds:
                     asked, claim = self._claim(topic, row, value, key, number)

@@ -23,9 +23,9 @@ AS_IT_IS = [one.opposed() if one.opposite else one for one in BANK.questions]
 
 
 def test_it_is_wide() -> None:
-    assert len({question.family for question in BANK.questions}) >= 45
-    assert len({(question.family, question.subject) for question in BANK.questions}) >= 900
-    assert len({question.asked for question in BANK.questions}) == len(BANK.questions) >= 10_000
+    assert len({question.family for question in BANK.questions}) >= 140
+    assert len({(question.family, question.subject) for question in BANK.questions}) >= 3000
+    assert len({question.asked for question in BANK.questions}) == len(BANK.questions) >= 20_000
 
 
 def test_each_family_asks_for_two_levels_at_least_or_answers_itself() -> None:
@@ -41,7 +41,7 @@ def test_facts_and_false_statements_are_whole_sentences() -> None:
             assert not set("{};|=") & set(sentence) and 3 <= len(READER.words(sentence)) <= 22, sentence
         assert not READER.says(question.fact, question.false) and not READER.says(question.false, question.fact)
         assert "\n" not in question.asked and not set("{};|") & set(question.asked)
-        assert 10 < len(question.asked) < 220
+        assert 10 <= len(question.asked) < 220
 
 
 @pytest.mark.parametrize(
@@ -63,14 +63,14 @@ def test_templates_are_mended(text: str, right: str) -> None:
 def test_articles_suit_the_words_after_them() -> None:
     for question in BANK.questions:
         for text in (question.asked.lower(), question.fact.lower(), question.false.lower()):
-            wrong = re.search(r"\ban (?![aeiou8]|hour|11|18)|\ba [aeio8]|[a-z]\.\.(?!\.)", text)
+            wrong = re.search(r"\ban (?![aeiou8]|hour|11|18)|(?<!vitamin )\ba [aeio8]|[a-z]\.\.(?!\.)", text)
             assert wrong is None, text
 
 
 def test_most_questions_are_typed_with_care_and_some_are_not() -> None:
     asked = [question.asked for question in BANK.questions]
     careful = [text for text in asked if text != text.lower()]
-    assert 0.7 < len(careful) / len(asked) < 0.8
+    assert 0.6 < len(careful) / len(asked) < 0.72
     assert all(text[0] == text[0].upper() for text in careful)
 
 

@@ -40,6 +40,21 @@ def test_the_comparison_by_hand(asked: str, kind: Kind, form: Form, expected: st
     assert reasoning(question(asked, kind, form), kind) == expected
 
 
+@pytest.mark.parametrize(
+    ("asked", "kind", "form", "expected"),
+    [
+        ("Why do bees dance?", "good question", "open", "it asks and does not say it: good question"),
+        ("Since they dance, why?", "trivial", "open", "it says so itself: trivial"),
+        ("Why do bees sing?", "misconception", "belief", "it takes for granted what is not so: misconception"),
+        ("Why do bees dance?", "good question", "belief", "it takes for granted what is so: good question"),
+    ],
+)
+def test_explanations_and_assumptions_by_hand(asked: str, kind: Kind, form: Form, expected: str) -> None:
+    fact = "With a dance a bee tells the others where it has found many flowers."
+    found = Question(asked, fact, "Bees sing of joy whenever the sun comes out.", kind, form, "f", "s")
+    assert reasoning(found, kind) == expected
+
+
 def test_doubts_by_hand() -> None:
     unsure = question("so perhaps 180?", "good question", "conclusion", doubtful=True)
     assert reasoning(unsure, unsure.kind) == "it doubts that it is so, which is open: good question"
