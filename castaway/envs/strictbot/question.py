@@ -40,7 +40,7 @@ class Question:
     wording: int = 0
     """Number of the wording, if the same is asked in several ways."""
     claim: str = ""
-    """What the question claims, believes or concludes, a clause without slips of the pen; empty if it asks openly."""
+    """The clause that is claimed, concluded or taken for granted, without slips of the pen; empty if there is none."""
     doubtful: bool = False
     """Whether the conclusion is only held to be possible, or doubted."""
     opposite: bool = False

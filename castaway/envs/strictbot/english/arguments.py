@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -11,7 +11,7 @@ from castaway.envs.strictbot.english.phrasing import capital, framed, mended, pi
 from castaway.envs.strictbot.english.rows import fields, fillings, lines, read
 from castaway.envs.strictbot.question import Kind, Question
 
-BELIEFS = ("nature", "people", "everyday", "details")
+BELIEFS = ("nature", "people", "everyday")
 """The files of beliefs, in the folder `bank/english/beliefs`."""
 ARGUMENTS = ("forms", "everyday")
 """The files of conclusions, in the folder `bank/english/logic`."""
@@ -59,17 +59,40 @@ def _belief(family: str, so: Sequence[str], believed: Sequence[str], frames: Seq
             yield Question(asked, fact, false, kind, "belief", family, so[0], number, mended(clause))
 
 
+def details(frames: Frames) -> Iterator[Question]:
+    """Beliefs that are never told in the words of the fact, which gives a detail or a reason instead."""
+
+    def ask(clause: str, key: str) -> tuple[str, str]:
+        return framed(pick(frames["belief"], key), clause, key), clause
+
+    for family, block in read("beliefs/details").items():
+        for so, believed in map(fields, lines(block)):
+            yield from _about(family, so, believed, ask)
+
+
 def assumptions() -> Iterator[Question]:
     """Questions that take a misconception for granted, and questions that take for granted what is so."""
     for family, block in read("beliefs/assumed").items():
-        for (so, *asks), (believed, *mistaken) in map(fields, lines(block)):
-            both: tuple[tuple[Kind, Sequence[str]], ...] = (("misconception", mistaken), ("good question", asks))
-            for kind, questions in both:
-                for number, asked in enumerate(questions):
-                    key = f"{family} {so} {kind} {number}"
-                    yield Question(
-                        framed("{Q}", asked, key), sentence(so), sentence(believed), kind, "belief", family, so, number
-                    )
+        for so, believed in map(fields, lines(block)):
+            yield from _about(family, so, believed, _assuming)
+
+
+def _assuming(text: str, key: str) -> tuple[str, str]:
+    """A question, and what it takes for granted, which stands in brackets behind it."""
+    asked, _, claim = text.rstrip("]").partition(" [")
+    return framed("{Q}", asked, key), claim
+
+
+def _about(
+    family: str, so: Sequence[str], believed: Sequence[str], ask: Callable[[str, str], tuple[str, str]]
+) -> Iterator[Question]:
+    """A question for each text after the first of both lists; the first are the fact and the false statement."""
+    fact, false = sentence(so[0]), sentence(believed[0])
+    both: tuple[tuple[Kind, Sequence[str]], ...] = (("misconception", believed[1:]), ("good question", so[1:]))
+    for kind, texts in both:
+        for number, text in enumerate(texts):
+            asked, claim = ask(text, f"{family} {so[0]} {kind} {number}")
+            yield Question(asked, fact, false, kind, "belief", family, so[0], number, mended(claim))
 
 
 # Conclusions ---------------------------------------------------------------------------------------------------------

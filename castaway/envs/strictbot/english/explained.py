@@ -9,7 +9,7 @@ from castaway.envs.strictbot.english.phrasing import framed, pick, sentence
 from castaway.envs.strictbot.english.rows import fields, lines, read
 from castaway.envs.strictbot.question import Question
 
-WORDINGS = 3
+WORDINGS = 4
 """Number of ways in which each is asked."""
 TOLD = 2
 """For one of so many subjects there is a question that holds its own answer."""
@@ -24,18 +24,19 @@ def explained(frames: Mapping[str, list[str]], share_of: Callable[[str, str], Sh
     """
     for family, block in read("explained").items():
         rows = [fields(line) for line in lines(block)]
-        for asks, (fact, false) in rows:
+        for asks, (fact, false, granted) in rows:
             share = share_of(family, fact)
-            beside = [told for _, (told, _) in rows if told != fact and share_of(family, told) == share]
+            beside = [other for _, (other, *_) in rows if other != fact and share_of(family, other) == share]
+            texts = sentence(fact), sentence(false)
             for number in range(WORDINGS):
                 key = f"{family} {fact} {number}"
                 asked = framed(pick(frames["open"], key), pick(asks, fact, number), key)
                 if beside and number == WORDINGS - 1:
                     asked = _after(pick(beside, key), pick(asks, fact, number), frames, key)
-                yield Question(asked, sentence(fact), sentence(false), "good question", "open", family, fact, number)
+                yield Question(asked, *texts, "good question", "open", family, fact, number, granted)
             if drawn(f"{fact} told", TOLD) == 0:
                 asked = _after(fact, pick(asks, fact), frames, f"{family} {fact} told")
-                yield Question(asked, sentence(fact), sentence(false), "trivial", "open", family, fact)
+                yield Question(asked, *texts, "trivial", "open", family, fact)
 
 
 def _after(known: str, asked: str, frames: Mapping[str, list[str]], key: str) -> str:

@@ -7,7 +7,7 @@ from functools import cache, partial
 from itertools import chain
 
 from castaway.envs.strictbot.bank import Bank, drawn, share_of_subject
-from castaway.envs.strictbot.english.arguments import assumptions, beliefs, conclusions, trivial
+from castaway.envs.strictbot.english.arguments import assumptions, beliefs, conclusions, details, trivial
 from castaway.envs.strictbot.english.explained import explained
 from castaway.envs.strictbot.english.rows import read
 from castaway.envs.strictbot.english.topics import Asker, topics
@@ -25,7 +25,10 @@ def bank() -> Bank:
     for family, topic in topics().items():
         for question in asker.questions(family, topic):
             found.setdefault(question.asked, question)
-    rest = (beliefs(frames), assumptions(), conclusions(frames), trivial(frames), explained(frames, share_of))
+    rest = (
+        *(beliefs(frames), details(frames), assumptions()),
+        *(conclusions(frames), trivial(frames), explained(frames, share_of)),
+    )
     for question in chain(*rest):
         found.setdefault(question.asked, question)
     plain = Bank(tuple(found.values()), families)

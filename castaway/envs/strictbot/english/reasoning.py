@@ -25,7 +25,7 @@ def compared(question: Question) -> str:
     """What a claim or an open question says beside its fact; empty where no few words decide."""
     true, false = differing(question.fact, question.false)
     if not true or not false:
-        return told(question) if question.form == "open" else ""
+        return "it says so itself" if question.kind == "trivial" else ""
     says_true, says_false = (READER.says(question.asked, value) for value in (true, false))
     if question.form == "open" and says_true == (question.kind == "trivial"):
         return f"it says {true} itself" if says_true else f"it does not say {true}"
@@ -34,21 +34,14 @@ def compared(question: Question) -> str:
     return ""
 
 
-def told(question: Question) -> str:
-    """Whether an open question says its long answer itself."""
-    return "it says so itself" if question.kind == "trivial" else "it asks and does not say it"
-
-
 def claimed(question: Question) -> str:
-    """What a question claims or concludes, with the slips of a careless typist mended, and whether it is so."""
+    """What a question claims, concludes or takes for granted, without slips of the pen, and whether it is so."""
     claim, right = question.claim, question.kind == "good question"
     if question.form == "conclusion" and question.doubtful:
         return f"it doubts that {claim}, which is {'open' if right else 'certain'}"
     if question.form == "conclusion":
         return f"it concludes that {claim}, which {'follows' if right else 'does not follow'}"
-    if claim:
-        return f"it says that {claim}, which is {'so' if right else 'not so'}"
-    return f"it takes for granted what is {'so' if right else 'not so'}" if question.form == "belief" else ""
+    return f"it says that {claim}, which is {'so' if right else 'not so'}" if claim else ""
 
 
 def differing(one: str, other: str) -> tuple[str, str]:

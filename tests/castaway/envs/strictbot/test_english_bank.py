@@ -41,7 +41,7 @@ def test_facts_and_false_statements_are_whole_sentences() -> None:
             assert not set("{};|=") & set(sentence) and 3 <= len(READER.words(sentence)) <= 22, sentence
         assert not READER.says(question.fact, question.false) and not READER.says(question.false, question.fact)
         assert "\n" not in question.asked and not set("{};|") & set(question.asked)
-        assert 10 <= len(question.asked) < 220
+        assert 10 <= len(question.asked) < 240
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,8 @@ from castaway.envs.strictbot.question import LEVELS, Form, Kind, Question
 # Made here: a case of a property test has little time.
 ENGLISH, COMPACT = english(), compact()
 QUESTIONS = ENGLISH.bank.questions
+ASSUMING = {"asked_why", "asked_on"}
+"""The families of questions that take for granted what they do not say as a clause."""
 NOT_SO = "it says that it is so, which is not so: "
 
 
@@ -41,18 +43,17 @@ def test_the_comparison_by_hand(asked: str, kind: Kind, form: Form, expected: st
 
 
 @pytest.mark.parametrize(
-    ("asked", "kind", "form", "expected"),
+    ("asked", "kind", "form", "claim", "expected"),
     [
-        ("Why do bees dance?", "good question", "open", "it asks and does not say it: good question"),
-        ("Since they dance, why?", "trivial", "open", "it says so itself: trivial"),
-        ("Why do bees sing?", "misconception", "belief", "it takes for granted what is not so: misconception"),
-        ("Why do bees dance?", "good question", "belief", "it takes for granted what is so: good question"),
+        ("Why do bees dance?", "good question", "open", "bees dance", "it says that bees dance, which is so"),
+        ("Since they dance, why?", "trivial", "open", "", "it says so itself"),
+        ("Why do bees sing?", "misconception", "belief", "bees sing", "it says that bees sing, which is not so"),
     ],
 )
-def test_explanations_and_assumptions_by_hand(asked: str, kind: Kind, form: Form, expected: str) -> None:
+def test_explanations_and_assumptions_by_hand(asked: str, kind: Kind, form: Form, claim: str, expected: str) -> None:
     fact = "With a dance a bee tells the others where it has found many flowers."
-    found = Question(asked, fact, "Bees sing of joy whenever the sun comes out.", kind, form, "f", "s")
-    assert reasoning(found, kind) == expected
+    found = Question(asked, fact, "Bees sing of joy whenever the sun comes out.", kind, form, "f", "s", claim=claim)
+    assert reasoning(found, kind) == f"{expected}: {kind}"
 
 
 def test_doubts_by_hand() -> None:
@@ -79,7 +80,7 @@ def test_what_is_said_to_differ_differs(asked: Question) -> None:
     assert "\n" not in found and len(found) < 160
 
 
-@given(some.sampled_from([one for one in QUESTIONS if one.form != "open"]))
+@given(some.sampled_from([one for one in QUESTIONS if one.form != "open" and one.family not in ASSUMING]))
 def test_what_is_claimed_is_a_clause_of_the_question(asked: Question) -> None:
     found = claimed(asked)
     assert asked.claim in found and "\n" not in found and len(found) < 200
