@@ -1,6 +1,6 @@
 """Measures the contribution of each part of PPO: builds a run without that part, with several seeds.
 
-    python -m benchmarks.ablation 1 2 3   then: castaway results --write README.md
+    python -m benchmarks.ablation 1 2 3   then: castaway results --write docs/results.md
 
 Each variant is a DVC experiment (`dvc exp run --temp`) of the last commit up to `evaluate`; `dvc exp show` lists them,
 and MLflow records them. Stages that ran before come from the cache. The metrics of the policy `ppo` are written to
@@ -26,6 +26,12 @@ from castaway.tasks.registry import read_params
 AS_SHIPPED = "as shipped"
 IMITATION = "what the expert plays alone, no PPO"
 REPAIRS = "SFT passes on repairs alone, no PPO"
+ESTIMATORS: dict[str, dict[str, float | bool | str]] = {
+    "estimator reinforce": {"estimator": "reinforce"},
+    "estimator rloo": {"estimator": "rloo", "group_size": 4},
+    "estimator grpo": {"estimator": "grpo", "group_size": 4},
+}
+"""Advantages without a critic, in place of `gae`; the groups share the episodes of a step."""
 VARIANTS: dict[str, dict[str, dict[str, float | bool | str]]] = {
     "marooned": {
         AS_SHIPPED: {},
@@ -34,6 +40,7 @@ VARIANTS: dict[str, dict[str, dict[str, float | bool | str]]] = {
         "without SFT passes": {"sft_interval": 1_000_000},
         "without reward model": {"reward_model_weight": 0.0},
         REPAIRS: {"learning_rate": 1e-12},
+        **ESTIMATORS,
     },
     "openspiel": {
         AS_SHIPPED: {},
@@ -47,9 +54,7 @@ VARIANTS: dict[str, dict[str, dict[str, float | bool | str]]] = {
         "without process reward": {"penalty_weight": 0.0},
         "without SFT passes": {"sft_interval": 1_000_000},
         "without reward model": {"reward_model_weight": 0.0},
-        "estimator reinforce": {"estimator": "reinforce"},
-        "estimator rloo": {"estimator": "rloo", "group_size": 4},
-        "estimator grpo": {"estimator": "grpo", "group_size": 4},
+        **ESTIMATORS,
     },
 }
 """For each run, the changes of `ppo` in params.yaml by variant. In a bandit, the return of a turn is its own reward.
@@ -65,19 +70,33 @@ def main(arguments: Sequence[str]) -> int:
     top = argparse.ArgumentParser("python -m benchmarks.ablation", description=(__doc__ or "").partition("\n")[0])
     top.add_argument("seeds", nargs="+", type=int, metavar="SEED")
     top.add_argument("--task", default="marooned", choices=VARIANTS)
+    top.add_argument("--variant", action="append", help="a variant to build, can be given several times; default: each")
     top.add_argument("--episodes", type=int, default=100, help="held-out episodes of each run")
     top.add_argument("--block", type=int, help="block of held-out ids for seed 1; left out: that of params.yaml")
     options = top.parse_args(arguments)
 
     def work() -> None:
         require_commit()
+        variants = variants_of(options.task, options.variant)
         for seed in options.seeds:
-            for variant in VARIANTS[options.task]:
+            for variant in variants:
                 changes = settings(options.task, variant, options.episodes, options.block)
                 figures = measure(options.task, variant, seed, changes)
                 save(ROOT, options.task, variant, seed, figures)
 
     return status_of(work)
+
+
+def variants_of(task: str, wanted: Sequence[str] | None) -> list[str]:
+    """The names of the variants of a run to build.
+
+    Raises:
+        CastawayError: the run has no variant of that name.
+    """
+    unknown = sorted(set(wanted or ()) - set(VARIANTS[task]))
+    if unknown:
+        raise CastawayError(f"{task} has no variant {', '.join(unknown)}; it has {', '.join(VARIANTS[task])}")
+    return list(wanted or VARIANTS[task])
 
 
 def settings(task: str, variant: str, episodes: int, block: int | None = None) -> dict[str, float | bool | str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import ablation
+from castaway.errors import CastawayError
 from castaway.tasks.registry import read_params
 from tests.miniature import ROOT, edited, make_clone
 
@@ -56,6 +57,13 @@ def test_every_variant_changes_something_of_the_shipped_run(
         set_dotted(path, ablation.settings(task, variant, 50))
         assert (read_params(path).for_run(task).ppo == shipped) == (variant == ablation.AS_SHIPPED), variant
         path.write_text(written, "utf-8")
+
+
+def test_variants_are_built_by_name() -> None:
+    assert ablation.variants_of("marooned", None) == list(ablation.VARIANTS["marooned"])
+    assert ablation.variants_of("marooned", ["estimator rloo"]) == ["estimator rloo"]
+    with pytest.raises(CastawayError, match="marooned has no variant without replay; it has as shipped"):
+        ablation.variants_of("marooned", ["without replay"])
 
 
 def test_what_is_not_the_same_experiment_has_another_name() -> None:
