@@ -5,7 +5,7 @@
 #   make repro PROFILE=smollm2            the same with the parameters of profiles/smollm2.yaml, in scratch/smollm2
 #   make demo                             set up, then build a small run of all stages in scratch/demo: a first look
 #   make test                             set up, then ruff, mypy and every test that is not marked slow
-#   make test-all                         the same with every test
+#   make test-all                         the same with the slow tests
 #   make test-vllm                        set up, with vLLM in .venv-vllm, then the tests that need it
 #   make test-nf4                         set up, fetch bitsandbytes (42 MB), then the tests of weights in 4 bits
 #   make test-plugins                     set up, then the tests of plugins that fit beside Castaway's packages

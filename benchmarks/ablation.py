@@ -22,6 +22,7 @@ from benchmarks.seeds import ROOT, environment, require_commit, run, status_of
 from castaway.errors import CastawayError
 from castaway.metrics import ledger
 from castaway.tasks.registry import read_params
+from castaway.tools.experiments import key_for
 
 AS_SHIPPED = "as shipped"
 IMITATION = "what the expert plays alone, no PPO"
@@ -101,19 +102,15 @@ def variants_of(task: str, wanted: Sequence[str] | None) -> list[str]:
 
 def settings(task: str, variant: str, episodes: int, block: int | None = None) -> dict[str, float | bool | str]:
     """The parameters that an experiment sets, by dotted key; where the run overrides a key, in the run's block."""
-    own = read_params(ROOT / "params.yaml").tasks[task].overrides
+    params = read_params(ROOT / "params.yaml")
     evaluation = {"episodes": episodes, "further_episodes": FURTHER_EPISODES, "best_of": 1}
     if block is not None:
         evaluation["block"] = block
-
-    def path(section: str, key: str) -> str:
-        return f"tasks.{task}.{section}.{key}" if key.partition(".")[0] in own.get(section, {}) else f"{section}.{key}"
-
-    changed = {path("ppo", key): value for key, value in VARIANTS[task][variant].items()}
+    changed = {key_for(params, task, f"ppo.{key}"): value for key, value in VARIANTS[task][variant].items()}
     if "group_size" in VARIANTS[task][variant]:
         # The defaults have to be divisible, too, though the run has its own number of episodes.
         changed.setdefault("ppo.episodes_per_step", VARIANTS[task][variant]["group_size"])
-    return {**changed, **{path("evaluate", key): value for key, value in evaluation.items()}}
+    return {**changed, **{key_for(params, task, f"evaluate.{key}"): value for key, value in evaluation.items()}}
 
 
 def measure(task: str, variant: str, seed: int, changes: Mapping[str, float | bool | str]) -> dict[str, float | str]:

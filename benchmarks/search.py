@@ -20,7 +20,8 @@ import optuna
 
 from benchmarks.seeds import status_of
 from castaway.errors import CastawayError
-from castaway.tools.experiments import experiments
+from castaway.tasks.registry import read_params
+from castaway.tools.experiments import experiments, key_for
 
 METRIC = "last_success_rate"
 """Of `data/RUN/metrics/ppo.json`: the success of the last fifth of the training steps."""
@@ -72,12 +73,13 @@ def search(root: Path, run: str, ranges: Mapping[str, Any], trials: int) -> None
 
 
 def tried(root: Path, run: str, name: str, params: Mapping[str, Any]) -> float:
-    """Build PPO with these parameters in a copy, as an experiment of that name, and return its figure.
+    """Build a run's PPO with these parameters in a copy, as an experiment of that name, and return its figure.
 
     Raises:
         CastawayError: the build failed.
     """
-    values = [word for key, value in params.items() for word in ("--set-param", f"{key}={value}")]
+    known = read_params(root / "params.yaml")
+    values = [f"--set-param={key_for(known, run, key)}={value}" for key, value in params.items()]
     command = [sys.executable, "-m", "dvc", "exp", "run", "--temp", "--name", name, *values, f"ppo@{run}"]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
     if done.returncode:

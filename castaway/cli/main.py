@@ -2,8 +2,8 @@
 
     castaway --help
 
-It reads the outputs of the pipeline and changes none of them; to build, use `dvc repro` or `python -m flows`. It writes
-only the files that an option or argument names. An error is printed in one line, with exit status 2.
+It reads the outputs of the pipeline and changes none of them; to build, use `dvc repro` or `python -m flows`. What it
+writes, an option names, or its help. An error is printed in one line, with exit status 2.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def chat(
 def episode(path: Annotated[Path, typer.Argument(help="A .jsonl file in data/RUN/evaluate/POLICY/.")]) -> None:
     """Print a saved episode: the replies, the verdicts on them, and the result.
 
-    Example: `castaway episode data/marooned/evaluate/final/1000000000.jsonl`.
+    Example: `castaway episode data/marooned/evaluate/final/1015000000.jsonl`.
     """
     from castaway.datasets.episodes import read_episode
     from castaway.tools.transcript import episode_text
@@ -174,20 +174,23 @@ def episode(path: Annotated[Path, typer.Argument(help="A .jsonl file in data/RUN
 @app.command()
 def replay(
     path: Annotated[Path, typer.Argument(help="A .jsonl file in data/RUN/evaluate/POLICY/.")],
-    to: Annotated[Path | None, typer.Option(help="File to write; default: beside the episode.")] = None,
+    to: Annotated[Path | None, typer.Option(help="File to write; default: scratch/EPISODE.html.")] = None,
+    root: Annotated[Path, typer.Option(help="The repository.")] = Path(),
 ) -> None:
     """Write a saved episode as one HTML file that replays it in a browser; one of MAROONED with the island.
 
-    Example: `castaway replay data/marooned/evaluate/final/1000000000.jsonl --to game.html`.
+    Example: `castaway replay data/marooned/evaluate/final/1015000000.jsonl --to game.html`.
     """
     from castaway.datasets.episodes import read_episode
     from castaway.tools.marooned.replay.moments import is_of_marooned
     from castaway.tools.marooned.replay.page import replay_page
     from castaway.tools.replay.page import episode_page
 
-    rows, target = read_episode(path), to or path.with_suffix(".html")
+    # Not beside the episode: its folder is an output of a stage, which DVC would take for changed.
+    rows, target = read_episode(path), to or root / "scratch" / f"{path.stem}.html"
     page = replay_page(rows) if is_of_marooned(rows) else episode_page(rows)
     try:
+        target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(page, encoding="utf-8")
     except OSError as error:
         raise CastawayError(f"{target} cannot be written: {error.strerror}") from None

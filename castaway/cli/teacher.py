@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from castaway.errors import CastawayError
 from castaway.teacher.key import secret
 
+if TYPE_CHECKING:
+    from castaway.tasks.task import Task
+    from castaway.teacher.chat_client import Endpoint
+
 app = typer.Typer(help="Serve a teacher model, check its verdicts, and measure its speed.", rich_markup_mode=None)
 
 Url = Annotated[str | None, typer.Option(help="The server: http://HOST:PORT/v1; by default teacher.url of --params.")]
 Model = Annotated[str | None, typer.Option(help="The server's name of the model; by default teacher.model.")]
-Config = Annotated[Path, typer.Option("--params", help="The parameters, with the scenario and the teacher.")]
+Config = Annotated[Path, typer.Option("--params", help="The parameters, with the runs and the teacher.")]
+Run = Annotated[str | None, typer.Option(help="The run whose game is judged; by default the first in --params.")]
 
 DEFAULT_MODEL = "teacher"
 
@@ -53,24 +59,20 @@ def serve(
 
 
 @app.command()
-def check(url: Url = None, model: Model = None, params: Config = Path("params.yaml")) -> None:
-    """Ask for four verdicts, and print them next to those of the rules.
+def check(url: Url = None, model: Model = None, params: Config = Path("params.yaml"), run: Run = None) -> None:
+    """Ask for verdicts on four replies, and print them next to those of the rules.
 
     Example: `castaway teacher check`.
     """
     from castaway.metrics.markdown import table
-    from castaway.tasks.registry import read_params, task_of
     from castaway.tasks.reply import parse_reply
-    from castaway.teacher.chat_client import Endpoint
     from castaway.teacher.inspection import smoke_attempts
     from castaway.teacher.rules import RulesTeacher
     from castaway.teacher.served import Conduct, ServedTeacher
 
-    chosen = read_params(params)
-    task = task_of(chosen, "marooned")
+    task, endpoint = _asked(params, run, url, model)
     environment = task.make()
-    attempts = smoke_attempts(environment)
-    endpoint = Endpoint(url or chosen.teacher.url, model or chosen.teacher.model, secret())
+    attempts = smoke_attempts(task, environment)
     teacher = ServedTeacher(task.rubric(), environment.rules, endpoint, Conduct())
     try:
         judged = teacher.judge(attempts)
@@ -84,11 +86,27 @@ def check(url: Url = None, model: Model = None, params: Config = Path("params.ya
     typer.echo(", ".join(f"{name}: {count}" for name, count in sorted(teacher.counts.items())))
 
 
+def _asked(params: Path, run: str | None, url: str | None, model: str | None) -> tuple[Task[Any], Endpoint]:
+    """The task of a run, and the server that is asked about it, both as in training but for what an option says.
+
+    Raises:
+        CastawayError: there is no such run.
+    """
+    from castaway.tasks.registry import read_params, task_of
+    from castaway.teacher.endpoint import endpoint_of
+
+    chosen = read_params(params)
+    server = endpoint_of(chosen.teacher)
+    endpoint = replace(server, url=url or server.url, model=model or server.model)
+    return task_of(chosen, run or next(iter(chosen.tasks))), endpoint
+
+
 @app.command()
 def bench(
     url: Url = None,
     model: Model = None,
     params: Config = Path("params.yaml"),
+    run: Run = None,
     questions: Annotated[int, typer.Option(min=1, help="Questions at each level.")] = 128,
     levels: Annotated[list[int] | None, typer.Option("--level", min=1, help="Concurrent questions.")] = None,
 ) -> None:
@@ -97,13 +115,10 @@ def bench(
     Example: `castaway teacher bench`.
     """
     from castaway.metrics.markdown import table
-    from castaway.tasks.registry import read_params, task_of
-    from castaway.teacher.chat_client import Endpoint
     from castaway.teacher.inspection import measure_speed
 
-    chosen = read_params(params)
-    endpoint = Endpoint(url or chosen.teacher.url, model or chosen.teacher.model, secret())
-    found = measure_speed(task_of(chosen, "marooned"), endpoint, levels or [1, 16, 64], questions)
+    task, endpoint = _asked(params, run, url, model)
+    found = measure_speed(task, endpoint, levels or [1, 16, 64], questions)
     rows = [
         [
             str(speed.concurrency),

@@ -17,20 +17,16 @@ from castaway.teacher.base import Attempt
 from castaway.teacher.chat_client import ChatClient, Endpoint, ServerFault
 from castaway.teacher.question import question
 
-SMOKE_CASES = ("MOVING", "CHECK_STATUS", "GATHER wood", "MOVE NORTH")
-"""What students of MAROONED were seen to write: two verbs that do not exist, a form that does not, and one in order."""
 SMOKE_ID = 900_000_001
 
 
-def smoke_attempts(environment: TextEnvironment) -> list[Attempt]:
-    """The smoke cases, written by somebody who may walk."""
+def smoke_attempts(task: Task[Any], environment: TextEnvironment) -> list[Attempt]:
+    """Four replies to the first prompt of a game: the expert's action, the same said twice, and two without sense."""
     environment.reset(SMOKE_ID, environment.seats[0])
-    while not environment.done:
-        for prompt in environment.prompts():
-            if environment.rules.refusal(prompt.observation, SMOKE_CASES[-1]) is None:
-                return [Attempt.of(prompt, str(Reply("I think", action))) for action in SMOKE_CASES]
-        environment.step({})
-    raise ValueError(f"nobody may {SMOKE_CASES[-1]} in this game")
+    prompt = environment.prompts()[0]
+    action = task.expert(prompt).action
+    written = (action, f"{action} {action}", "DANCE", "I do not know")
+    return [Attempt.of(prompt, str(Reply("I think", one))) for one in written]
 
 
 def distinct_attempts(environment: TextEnvironment, count: int) -> list[Attempt]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from castaway.config.params import Params
 from castaway.errors import CastawayError
 from castaway.metrics.intervals import Interval
 from castaway.metrics.markdown import table
@@ -44,6 +45,13 @@ class Row:
         return {
             name: self.params.get(name) for name in names if self.params.get(name, ...) != first.params.get(name, ...)
         }
+
+
+def key_for(params: Params, run: str, key: str) -> str:
+    """The dotted key of params.yaml that sets `SECTION.NAME` for a run: in the run's block, if that overrides it."""
+    section, _, name = key.partition(".")
+    own = params.tasks[run].overrides.get(section, {})
+    return f"tasks.{run}.{key}" if name.partition(".")[0] in own else key
 
 
 def experiments(root: Path) -> list[tuple[str, str]]:

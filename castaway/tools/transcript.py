@@ -1,6 +1,6 @@
 """Formats a saved episode as text: what each agent wrote, the verdict on it, and the result.
 
-castaway episode data/marooned/evaluate/final/1000000000.jsonl
+castaway episode data/marooned/evaluate/final/1015000000.jsonl
 """
 
 from __future__ import annotations

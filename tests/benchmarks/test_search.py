@@ -19,7 +19,7 @@ stages:
     matrix: {run: [marooned]}
     cmd: python -m flows ppo@${item.run}
     deps: [stages/ppo.py]
-    params: [ppo.learning_rate]
+    params: [ppo.learning_rate, tasks.marooned.ppo.learning_rate]
     outs: [data/marooned/ppo]
     metrics:
       - data/marooned/metrics/ppo.json: {cache: false}
@@ -45,6 +45,10 @@ def test_a_search_goes_on_where_it_stopped(repository: Callable[[str], Repositor
     assert again.returncode == 0, again.stderr
     lines = [*first.stdout.splitlines()[:2], *again.stdout.splitlines()[:1]]
     assert [line.partition(":")[0] for line in lines] == ["0", "1", "2"]
+    # What is drawn is what the run is built with, though it has a value of its own.
+    for line in lines:
+        figure, rate = float(line.split()[1]), float(line.split()[-1].rstrip("}"))
+        assert figure == pytest.approx(1 - abs(rate - 0.002), abs=1e-4)
     assert [name for name, _ in experiments(made.root)] == [f"marooned-search-{number}" for number in range(3)]
     best = max(lines, key=lambda line: float(line.split()[1]))
     assert again.stdout.splitlines()[-1].startswith(f"best: marooned-search-{best[0]} with ")

@@ -85,7 +85,7 @@ PARSED = {
     "dvc exp run --temp": "forty minutes; tests/flows/test_sweeps.py",
     "dvc exp run --temp -S seed=2": "forty minutes",
     "dvc exp run -S 'tasks.openspiel.game.hard.opponents=[random,self]' merge@openspiel": "forty minutes",
-    "dvc exp run -S ppo.learning_rate=2e-4": "forty minutes",
+    "dvc exp run -S tasks.strictbot.ppo.learning_rate=2e-4": "three minutes",
     "dvc exp run -S tasks.marooned.ppo.steps=30": "forty minutes",
     "dvc exp show": "DVC's own",
     "dvc metrics diff": "DVC's own",

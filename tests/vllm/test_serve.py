@@ -55,7 +55,7 @@ def test_it_becomes_healthy_answers_check_and_stops_with_nobody_left(
         monkeypatch.setenv(KEY_VARIABLE, KEY)
         checked = teacher("check", "--url", found[1], "--model", "judge")
         assert checked.returncode == 0, checked.stderr
-        assert "\n| MOVE NORTH " in checked.stdout and "rejected" not in checked.stdout
+        assert "\n| DANCE " in checked.stdout and "rejected" not in checked.stdout
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0 and process.stdout.read() == "stopped\n"
         assert group_of(leader) == [] and KEY not in log.read_text()

@@ -42,8 +42,9 @@ def teacher(params: TeacherParams) -> list[Finding]:
 
 
 def sampler(root: Path, params: Params) -> list[Finding]:
-    """Whether vLLM is installed, if a run has it sample the replies of PPO."""
-    runs = [name for name in params.tasks if params.for_run(name).ppo.sampler == "vllm"]
+    """Whether vLLM is installed, if a run has it sample the replies of PPO or of the evaluation."""
+    own = {name: params.for_run(name) for name in params.tasks}
+    runs = [name for name, run in own.items() if "vllm" in (run.ppo.sampler, run.evaluate.sampler)]
     if not runs:
         return []
     python = root / ".venv-vllm" / "bin" / "python"

@@ -180,14 +180,16 @@ def test_an_episode_is_shown(tmp_path: Path) -> None:
 def test_a_replay_is_written(tmp_path: Path) -> None:
     path = tmp_path / "3.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in played(3, "crew", {})), encoding="utf-8")
-    assert castaway("replay", str(path)).stdout == f"{tmp_path / '3.html'}\n"
-    assert (tmp_path / "3.html").read_text("utf-8").startswith("<!doctype html>")
+    made = tmp_path / "scratch" / "3.html"
+    assert castaway("replay", str(path), "--root", str(tmp_path)).stdout == f"{made}\n"
+    assert made.read_text("utf-8").startswith("<!doctype html>") and sorted(tmp_path.iterdir()) == [path, made.parent]
     assert castaway("replay", str(path), "--to", str(tmp_path / "x.html")).returncode == 0
-    assert (tmp_path / "x.html").read_bytes() == (tmp_path / "3.html").read_bytes()
-    assert "cannot be written" in told(castaway("replay", str(path), "--to", str(tmp_path / "no" / "x.html")))
+    assert (tmp_path / "x.html").read_bytes() == made.read_bytes()
+    assert "cannot be written" in told(castaway("replay", str(path), "--to", str(path / "x.html")))
     path.write_text("".join(json.dumps(row) + "\n" for row in MOMENTS), encoding="utf-8")
-    assert castaway("replay", str(path)).returncode == 0  # of another game: without an island
-    assert "arrow keys" in (tmp_path / "3.html").read_text("utf-8")
+    # Of another game: without an island.
+    assert castaway("replay", str(path), "--root", str(tmp_path)).returncode == 0
+    assert "arrow keys" in made.read_text("utf-8")
 
 
 def test_a_balance_is_printed() -> None:

@@ -26,12 +26,21 @@ def teacher(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_check_prints_the_four_verdicts_beside_those_of_the_rules(url: str) -> None:
-    done = teacher("check", "--url", url, "--model", "good")
+@pytest.mark.parametrize("run", ["marooned", "openspiel", "strictbot"])
+def test_check_prints_the_verdicts_on_four_replies_beside_those_of_the_rules(url: str, run: str) -> None:
+    done = teacher("check", "--url", url, "--model", "good", "--run", run)
     assert done.returncode == 0, done.stderr
-    for action in ("MOVING", "CHECK_STATUS", "GATHER wood", "MOVE NORTH"):
-        assert f"\n| {action} " in done.stdout
+    rows = [line.split("|")[1].strip() for line in done.stdout.splitlines()[2:6]]
+    assert rows == [rows[0], f"{rows[0]} {rows[0]}", "DANCE", "I do not know"] and rows[0]
     assert "tries: 4" in done.stdout
+
+
+def test_check_takes_the_first_run_and_names_a_run_that_does_not_exist(url: str) -> None:
+    profile = str(ROOT / "profiles" / "demo.yaml")
+    done = teacher("check", "--url", url, "--model", "good", "--params", profile)
+    assert done.returncode == 0 and "tries: 4" in done.stdout, done.stderr
+    done = teacher("check", "--url", url, "--run", "chess")
+    assert done.returncode == 2 and "chess" in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_bench_measures_each_level_and_counts_what_can_be_used(url: str) -> None:

@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 
 from castaway.cli.main import app
 from castaway.errors import CastawayError
-from castaway.tools.experiments import as_table, compared, experiments
+from castaway.tasks.registry import read_params
+from castaway.tools.experiments import as_table, compared, experiments, key_for
 
 PARAMS = """\
 seed: {seed}
@@ -19,6 +20,14 @@ tasks:
   two: {{task: strictbot, base: small}}
 ppo: {{steps: 9}}
 """
+
+
+def test_a_value_is_set_where_the_run_reads_it() -> None:
+    params = read_params(Path(__file__).parents[3] / "params.yaml")
+    assert key_for(params, "marooned", "ppo.learning_rate") == "tasks.marooned.ppo.learning_rate"
+    assert key_for(params, "marooned", "ppo.validation.interval") == "tasks.marooned.ppo.validation.interval"
+    assert key_for(params, "marooned", "ppo.gamma_turn") == "ppo.gamma_turn"
+    assert key_for(params, "openspiel", "ppo.gamma_turn") == "tasks.openspiel.ppo.gamma_turn"
 
 
 def git(root: Path, *arguments: str) -> str:

@@ -103,6 +103,8 @@ def test_a_run_that_samples_with_vllm_needs_it(tmp_path: Path) -> None:
     assert sampler(tmp_path, PARAMS) == []
     ppo = PARAMS.ppo.model_copy(update={"sampler": "vllm", "importance_cap": 2.0})
     params = PARAMS.model_copy(update={"ppo": ppo})
+    evaluated = PARAMS.model_copy(update={"evaluate": PARAMS.evaluate.model_copy(update={"sampler": "vllm"})})
+    assert sampler(tmp_path, evaluated) == sampler(tmp_path, params)
     (found,) = sampler(tmp_path, params)
     assert found.state == "failed" and found.found.startswith("marooned, openspiel, strictbot sample with vLLM")
     (tmp_path / ".venv-vllm" / "bin").mkdir(parents=True)

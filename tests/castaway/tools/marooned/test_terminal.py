@@ -84,9 +84,9 @@ def test_a_game_is_played_saved_and_can_be_watched(tmp_path: Path) -> None:
     rows = read_episode(path)
     assert rows[1]["said"]["Bob"]["text"].endswith("ACTION: SAY hello all")
     assert "hello all" in str(rows[-1]["messages"])
-    command = [sys.executable, "-m", "castaway.cli.main", "replay", str(path)]
+    command = [sys.executable, "-m", "castaway.cli.main", "replay", str(path), "--root", str(tmp_path)]
     subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True, capture_output=True)
-    assert "hello all" in path.with_suffix(".html").read_text("utf-8")
+    assert "hello all" in (tmp_path / "scratch" / f"{path.stem}.html").read_text("utf-8")
 
 
 def test_a_trained_model_plays_the_others(tmp_path: Path) -> None:
