@@ -96,7 +96,7 @@ def results(
     root: Annotated[Path, typer.Option(help="The repository.")] = Path(),
     write: Annotated[Path | None, typer.Option(help="Write them between the markers in this file instead.")] = None,
     headline: Annotated[bool, typer.Option("--headline", help="One table with three rows per run.")] = False,
-    markers: Annotated[str, typer.Option(help="Name of the markers in the file.")] = "results",
+    markers: Annotated[str | None, typer.Option(help="Name of the markers; default: results, or headline.")] = None,
 ) -> None:
     """Print the results of every run that has been built, as Markdown tables.
 
@@ -112,11 +112,11 @@ def results(
     if not built:
         raise CastawayError(f"there is no data/RUN/metrics/evaluate.json in {root.resolve()}; `dvc repro` builds it")
     if headline:
-        show(headline_table(built), "headline", write)
+        show(headline_table(built), markers or "headline", write)
         return
     seats = {run: task_class(params.tasks[run].task).evaluation_seats[0] for run in built}
     reports = [f"### {run}\n\n{run_report(folder, seats[run])}" for run, folder in built.items()]
-    show("\n\n".join(reports), markers, write)
+    show("\n\n".join(reports), markers or "results", write)
 
 
 @app.command()

@@ -1,7 +1,7 @@
 """Formats the metrics of evaluation as Markdown tables.
 
 castaway results                        print the tables
-castaway results --write README.md      write them between the markers in a file
+castaway results --write docs/results.md     write them between the markers in a file
 """
 
 from __future__ import annotations
