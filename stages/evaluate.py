@@ -132,7 +132,7 @@ Players = Generator[dict[str, Policy], None, None]
 def _players(context: Context, task: Task[Any]) -> Players:
     """All players; the model of one is in memory, here or on a server, while it plays."""
     yield from _served(context) if context.params.evaluate.sampler == "vllm" else _drawn_here(context)
-    yield from ({name: _scripted(context, task, name)} for name in SCRIPTED)
+    yield from ({name: scripted(context, task, name)} for name in SCRIPTED)
 
 
 def _drawn_here(context: Context) -> Players:
@@ -254,12 +254,16 @@ def generator_of(context: Context) -> torch.Generator:
     return torch.Generator(device=context.torch_device).manual_seed(context.params.seed)
 
 
-def _scripted(context: Context, task: Task[Any], name: str) -> Policy:
-    """A player without a model: the demonstrators, the expert, or `random`, which draws a legal action without talk."""
-    random, rules = Random(context.params.seed), task.make().rules
+def scripted(context: Context, task: Task[Any], name: str) -> Policy:
+    """A player without a model: the demonstrators, the expert, or `random`.
+
+    `random` draws one of the actions that the rules list, so none with talk; where they list none, it stays idle.
+    """
+    random, environment = Random(context.params.seed), task.make()
 
     def lot(prompt: Prompt) -> Reply:
-        return Reply(task.aimless, random.choice(rules.legal_actions(prompt.observation)))
+        listed = environment.rules.legal_actions(prompt.observation)
+        return Reply(task.aimless, random.choice(listed or (environment.idle,)))
 
     demonstrator = task.demonstrator(random, context.params.dataset.carelessness)
     player = {"demonstrators": demonstrator, "expert": task.expert, "random": lot}[name]
