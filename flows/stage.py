@@ -1,6 +1,6 @@
 """Runs one stage: `python -m flows sft@marooned`, the `cmd` of every stage in dvc.yaml, also by hand.
 
-    1. check params.yaml and the device, before anything is changed
+    1. check params.yaml, the device and the number of task ids, before anything is changed
     2. hash the inputs (the stage key) and open an MLflow run
     3. call `stages.NAME.run` with an empty output folder, and a scratch folder to resume from
     4. write metrics, curves and the run record, and the receipt if the driver asked for one
@@ -29,6 +29,7 @@ from castaway.config.bases import Base
 from castaway.config.params import Params
 from castaway.errors import CastawayError
 from castaway.tasks.registry import read_params
+from castaway.tasks.shortage import require_ids
 from castaway.tools import hardware, prefect_address
 from castaway.tools.host_file import load_host
 from flows import declared, environment, ledger, records, torchrun
@@ -46,6 +47,10 @@ if TYPE_CHECKING:
 
 RECEIPT = "CASTAWAY_RECEIPT"
 """Environment variable with the path of the receipt, the file that tells the driver that the stage ran to its end."""
+
+DRAWING = ("base", "dataset", "ppo")
+"""The stages that draw training ids; PPO too, since its validation may have been changed after the dataset was made. An
+evaluation that lacks ids says so itself, before it plays."""
 
 
 def main(address: str) -> None:
@@ -78,7 +83,7 @@ def checked(root: Path, address: str) -> tuple[declared.Declared, Params, hardwa
     """The stage, the parameters and the device, before anything is changed.
 
     Raises:
-        CastawayError: params.yaml or dvc.yaml is invalid, or the device is missing.
+        CastawayError: params.yaml or dvc.yaml is invalid, the device is missing, or a task has too few ids.
     """
     params = read_params(root / "params.yaml")
     environment.silence(root)
@@ -88,7 +93,16 @@ def checked(root: Path, address: str) -> tuple[declared.Declared, Params, hardwa
     stage = declared.load(root, address)
     device = hardware.require(stage.device, address)
     stage_file(root, stage.name)
+    if stage.name in DRAWING:
+        # All that the run will draw, though the stage depends on a part: later stages must not be the first to notice.
+        for run in runs_of(stage, params):
+            require_ids(params, run)
     return stage, params, device
+
+
+def runs_of(stage: declared.Declared, params: Params) -> list[str]:
+    """The runs that a stage belongs to: one, or all that start from its base model."""
+    return [name for name, run in params.tasks.items() if stage.run == (run.base if stage.name == "base" else name)]
 
 
 def shown_in_prefect(stage: declared.Declared) -> Any:

@@ -22,7 +22,8 @@ from castaway.datasets.jsonl import write_rows
 from castaway.datasets.scripted import Demonstration, Pair, balanced_pairs, play_scripted
 from castaway.errors import CastawayError
 from castaway.models.tokens import ChatTokenizer
-from castaway.tasks.environment import HELD_OUT_START, Prompt, TextEnvironment, block_of, ids_in_a_row
+from castaway.tasks.draws import Use, held_out_pair_episodes, place_of
+from castaway.tasks.environment import HELD_OUT_START, Prompt, TextEnvironment, ids_in_a_row
 from castaway.tasks.registry import task_of
 from castaway.tasks.reply import Reply
 from castaway.tasks.task import Task
@@ -34,8 +35,6 @@ from stages.context import Context
 
 ScriptedTurn = tuple[Prompt, Reply]
 """A prompt and the scripted reply to it."""
-FIRST_ID = 200_000_000
-"""The first training id that this stage plays, before the offset of the seed; held-out pairs start at twice that."""
 
 
 def run(context: Context) -> dict[str, Any]:
@@ -44,8 +43,7 @@ def run(context: Context) -> dict[str, Any]:
     task, random = task_of(context.params, context.run), Random(context.params.seed)
     environment = task.make()
     texts = _written(context, task, environment)
-    start = FIRST_ID + block_of(context.params.seed)
-    turns = _played(task, environment, start, params.episodes, params.carelessness)
+    turns = _played(context, task, environment, "demonstrations", params.episodes)
 
     # Demonstrations: those that a served teacher wrote, and single turns drawn from many episodes.
     drawn = [(text.prompt, text.reply) for text in texts][: params.demonstrations]
@@ -56,8 +54,7 @@ def run(context: Context) -> dict[str, Any]:
     write_rows(context.output / "demonstrations.jsonl", demonstrations)
 
     # Preference pairs: the same situations with the expert's action; held-out pairs come from other episodes.
-    share = max(1, params.episodes * params.held_out_pairs // params.pairs)
-    others = _played(task, environment, start + FIRST_ID, share, params.carelessness)
+    others = _played(context, task, environment, "held-out pairs", held_out_pair_episodes(params))
     written_pairs = [Pair(*row) for text in texts for row in text.pairs][: params.pairs]
     pairs, held_out_pairs = _pairs(params, task, environment, turns, others, written_pairs, random)
     write_rows(context.output / "pairs.jsonl", pairs)
@@ -105,10 +102,11 @@ def _require(turns: Sequence[ScriptedTurn], count: int, context: Context) -> Non
 
 
 def _played(
-    task: Task[Any], environment: TextEnvironment, start: int, episodes: int, carelessness: float
+    context: Context, task: Task[Any], environment: TextEnvironment, use: Use, episodes: int
 ) -> list[ScriptedTurn]:
-    """The demonstrator's turns in `episodes` training episodes, from the id `start` on."""
-    ids = ids_in_a_row(task.training_ids(), start, episodes)
+    """The demonstrator's turns in `episodes` training episodes, those of a use and of the seed."""
+    ids = ids_in_a_row(task.training_ids(), place_of(use, context.params.seed), episodes)
+    carelessness = context.params.dataset.carelessness
     return play_scripted(environment, task.scripted_seat, ids, lambda stream: task.demonstrator(stream, carelessness))
 
 

@@ -41,6 +41,7 @@ from castaway.rl.rollout import Generation, Policy, play_episodes
 from castaway.rl.sampling import SamplingRules
 from castaway.rl.served_sampler import ServedPolicy
 from castaway.rl.trajectory import Episode
+from castaway.tasks.draws import evaluation_episodes
 from castaway.tasks.environment import Played, Prompt, held_out_block, held_out_ids
 from castaway.tasks.registry import task_of
 from castaway.tasks.reply import Reply
@@ -108,10 +109,9 @@ def _save(context: Context, name: str, episodes: Sequence[Episode]) -> None:
 
 def held_out_tasks(context: Context, task: Task[Any]) -> list[tuple[int, str]]:
     """Held-out ids and their seats; each seed of params.yaml plays another block of held-out ids."""
-    params, seats = context.params.evaluate, task.evaluation_seats
-    counts = {seat: params.episodes if seat == seats[0] else params.further_episodes for seat in seats}
+    params, counts = context.params.evaluate, evaluation_episodes(context.params.evaluate, task.evaluation_seats)
     ids = held_out_ids(task.training_ids(), held_out_block(params.block, context.params.seed), max(counts.values()))
-    return [(task_id, seat) for seat in seats for task_id in ids[: counts[seat]]]
+    return [(task_id, seat) for seat, count in counts.items() for task_id in ids[:count]]
 
 
 def _unseen_tasks(context: Context, task: Task[Any]) -> list[tuple[int, str]]:

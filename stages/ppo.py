@@ -34,7 +34,8 @@ from castaway.rl.sampling import SamplingRules
 from castaway.rl.served_sampler import ServedSampler
 from castaway.rl.sharding import shard
 from castaway.rl.tasks import TaskSource
-from castaway.tasks.environment import HELD_OUT_START, block_of, ids_in_a_row
+from castaway.tasks.draws import place_of
+from castaway.tasks.environment import ids_in_a_row
 from castaway.tasks.registry import task_of
 from castaway.tasks.task import Task
 from castaway.teacher.base import Teacher, TeacherOutage
@@ -172,14 +173,10 @@ def _trainer(
     return trainer
 
 
-VALIDATION_ID = 950_000_000
-"""The first validation id, before the offset of the seed: of those that are kept from training, the upper half."""
-
-
 def _validation_ids(context: Context, task: Task[Any]) -> list[int]:
     """The ids on which the policy is watched; each seed has its own."""
-    start = VALIDATION_ID + block_of(context.params.seed) % (HELD_OUT_START - VALIDATION_ID)
-    return ids_in_a_row(task.training_ids(), start, context.params.ppo.validation.episodes)
+    place = place_of("validation", context.params.seed)
+    return ids_in_a_row(task.training_ids(), place, context.params.ppo.validation.episodes)
 
 
 def _source(context: Context, task: Task[Any]) -> TaskSource:

@@ -72,15 +72,20 @@ def copy_tree(root: Path) -> None:
 def make_clone(root: Path) -> None:
     """A copy of the tracked and new files, committed, with small parameters."""
     copy_tree(root)
+    shrink(root)
+    run(root, "git", "init", "-q")
+    run(root, "git", "add", "-A")
+    run(root, "git", "commit", "-qm", "Miniature")
+
+
+def shrink(root: Path) -> None:
+    """Give the params.yaml in a folder small parameters."""
     with edited(root / "params.yaml") as params:
         for block in params["tasks"].values():
             for section in RUN_SECTIONS:
                 block.pop(section, None)
         params["tasks"]["openspiel"]["dataset"] = {"episodes": 40}
     set_params(root, SMALL)
-    run(root, "git", "init", "-q")
-    run(root, "git", "add", "-A")
-    run(root, "git", "commit", "-qm", "Miniature")
 
 
 @contextmanager

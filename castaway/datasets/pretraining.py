@@ -9,7 +9,8 @@ from typing import Any
 
 from castaway.config.bases import BaseTextParams
 from castaway.config.sections import BaseParams
-from castaway.tasks.environment import Message, Prompt, block_of, ids_in_a_row
+from castaway.tasks.draws import place_of
+from castaway.tasks.environment import Message, Prompt, ids_in_a_row
 from castaway.tasks.registry import load_task
 from castaway.tasks.task import Task
 
@@ -42,8 +43,8 @@ def _documents(
 ) -> Iterator[Document]:
     """The turns of scripted episodes; a share of the situations is synthetic if the task makes such."""
     environment = task.make()
-    # These ids are below those of the dataset stage, so pretraining never sees an episode of the dataset.
-    for task_id in ids_in_a_row(task.training_ids(), block_of(seed), episodes):
+    # These ids are below those of the dataset stage, so pretraining sees no episode of the dataset.
+    for task_id in ids_in_a_row(task.training_ids(), place_of("base text", seed), episodes):
         random = Random(task_id)
         environment.reset(task_id, task.scripted_seat)
         play = task.demonstrator(random, params.carelessness)

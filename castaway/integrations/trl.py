@@ -27,7 +27,7 @@ def training_rows(task: Task[Any], count: int, start: int = 0) -> list[dict[str,
     """`count` rows of a data set, each with an empty prompt and the training id of an episode.
 
     Raises:
-        IndexError: the task has fewer training ids.
+        CastawayError: the task has fewer training ids from `start` on.
     """
     asked = [{"role": "user", "content": ""}]
     return [{"prompt": asked, "task_id": task_id} for task_id in ids_in_a_row(task.training_ids(), start, count)]

@@ -43,6 +43,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from castaway.errors import CastawayError
+
 HELD_OUT_START = 1_000_000_000
 """The first task id that no training stage can draw."""
 
@@ -224,33 +226,67 @@ def held_out_block(block: int, seed: int) -> int:
     return block + (seed - 1) % SEEDS_A_BLOCK
 
 
+def place_of_block(block: int) -> tuple[int, int]:
+    """What is added to the training ids for a block of held-out ids, and the place at which the block begins.
+
+    Blocks 0 to 999 add `HELD_OUT_START`, the next thousand twice that, and so on. So two blocks have no id in common if
+    no more is played of one than it has.
+    """
+    group, number = divmod(block, HELD_OUT_START // BLOCK_IDS)
+    return (group + 1) * HELD_OUT_START, number * BLOCK_IDS
+
+
 def held_out_ids(task_ids: Sequence[int], block: int, count: int) -> list[int]:
     """The first `count` ids of a block of held-out ids.
 
-    A held-out id is a training id plus a constant, so both have the same distribution of games. Blocks 0 to 999 have
-    the constant `HELD_OUT_START`, the next thousand twice that, and so on; so no two blocks have an id in common.
+    A held-out id is a training id plus a constant, so both have the same distribution of games.
 
     Args:
         task_ids: all training ids of the task, in order.
         block: the number of the block.
-        count: at most as many as the block has; the ids of the next one follow without a gap.
+        count: if the block has fewer, the ids of the next one follow without a gap.
+
+    Raises:
+        CastawayError: there are fewer than `count` ids from the start of the block on.
     """
-    group, place = divmod(block, HELD_OUT_START // BLOCK_IDS)
-    ids = ids_in_a_row(task_ids, place * BLOCK_IDS, count)
-    return [(group + 1) * HELD_OUT_START + task_id for task_id in ids]
+    shift, place = place_of_block(block)
+    return [shift + task_id for task_id in _row(task_ids, place, count, f"from the start of block {block} on")]
 
 
 def ids_in_a_row(task_ids: Sequence[int], start: int, count: int) -> list[int]:
     """`count` consecutive ids of a task, starting at the relative position that `start` has among all training ids.
 
-    Two pipeline stages with different values of `start` therefore take different ids of a task, even if the task has
-    few.
+    Two pipeline stages with different values of `start` take different ids of a task if it has enough. With few, the
+    ids of the first reach into those of the second (`castaway.tasks.shortage` finds that).
 
     Raises:
-        IndexError: the sequence ends before `count` ids.
+        CastawayError: there are fewer than `count` ids from there on.
     """
+    return _row(task_ids, start, count, f"from {start / HELD_OUT_START:.1%} of the way on")
+
+
+def _row(task_ids: Sequence[int], start: int, count: int, where: str) -> list[int]:
+    """`count` consecutive ids from the relative position of `start` on, which `where` describes."""
     first = start * len(task_ids) // HELD_OUT_START
+    left = max(0, len(task_ids) - first)
+    if count > left:
+        advice = f"start below {HELD_OUT_START:,}"
+        if start < HELD_OUT_START:
+            advice = f"give it at least {enough(count, HELD_OUT_START - start):,}, or ask for fewer"
+        raise CastawayError(
+            f"the task has {len(task_ids):,} ids, {left:,} of them {where}, where {count:,} are asked for; {advice}"
+        )
     return [task_ids[first + number] for number in range(count)]
+
+
+def enough(count: int, room: int) -> int:
+    """The number of ids of a task with which there are `count` between two places, however positions are rounded.
+
+    Args:
+        count: the number of ids.
+        room: the distance of the two places, of which there are `HELD_OUT_START` in all.
+    """
+    return -(-count * HELD_OUT_START // room)
 
 
 def is_held_out(task_id: int) -> bool:

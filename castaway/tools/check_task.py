@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -11,9 +12,10 @@ from castaway.config.params import Params
 from castaway.config.yaml_file import read_yaml
 from castaway.errors import CastawayError
 from castaway.tasks.checker import check_environment
-from castaway.tasks.environment import HELD_OUT_START, ids_in_a_row
+from castaway.tasks.environment import HELD_OUT_START
 from castaway.tasks.registry import read_params, task_class, task_of
 from castaway.tasks.reply import parse_reply
+from castaway.tasks.shortage import shared_blocks, shortages
 from castaway.tasks.task import Task
 
 TURNS = 40
@@ -50,13 +52,14 @@ def findings(name: str, root: Path, on_note: Callable[[str], None] = lambda note
         return
     for run in runs:
         yield from _task_findings(task_of(params, run), run, on_note)
+        yield from _id_findings(params, run, on_note)
     yield from _file_findings(root, params, runs)
 
 
 def _task_findings(task: Task[Any], run: str, on_note: Callable[[str], None]) -> Iterator[str]:
     """Check the contract of the environment, the players, the curriculum and the training ids of one run."""
     try:
-        ids = ids_in_a_row(task.training_ids(), 0, 3)
+        ids = list(islice(task.training_ids(), 3))
         for note in check_environment(task.make, ids):
             on_note(f"{run}: {note}")
         environment = task.make()
@@ -78,7 +81,7 @@ def _player_findings(task: Task[Any], run: str) -> Iterator[str]:
     environment, random = task.make(), Random(0)
     for who, play in (("expert", task.expert), ("demonstrator", task.demonstrator(random, 0.4))):
         turns = 0
-        for task_id in ids_in_a_row(task.training_ids(), 0, TURNS):
+        for task_id in islice(task.training_ids(), TURNS):
             environment.reset(task_id, task.scripted_seat)
             while not environment.done and turns < TURNS:
                 replies = {prompt.agent: (prompt, play(prompt)) for prompt in environment.prompts()}
@@ -91,6 +94,16 @@ def _player_findings(task: Task[Any], run: str) -> Iterator[str]:
                         return
                 environment.step({agent: reply.action for agent, (_, reply) in replies.items()})
                 turns += len(replies)
+
+
+def _id_findings(params: Params, run: str, on_note: Callable[[str], None]) -> Iterator[str]:
+    """Check that the tasks of a run have enough ids for its stages; whether seeds share held-out ids is a note."""
+    try:
+        yield from shortages(params, run)
+        if note := shared_blocks(params, run):
+            on_note(note)
+    except CastawayError as error:
+        yield f"{run}: {error}"
 
 
 def _file_findings(root: Path, params: Params, runs: list[str]) -> Iterator[str]:

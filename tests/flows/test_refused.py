@@ -1,4 +1,4 @@
-"""A stage whose device is not there: refused in one sentence, soon, with everything left as it was."""
+"""A stage whose device or task ids are not there: refused in one sentence, soon, with everything left as it was."""
 
 import resource
 import shutil
@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.flows.conftest import BODY, Repository
+from tests.miniature import edited
 
 PIPELINE = """\
 stages:
@@ -112,3 +113,44 @@ def test_a_mistake_in_the_parameters_costs_no_model(built: Repository) -> None:
     assert done.returncode != 0
     assert "stages/base.py does not exist, though dvc.yaml names the stage base" in done.stderr
     assert contents(built) == whole
+
+
+RUN = """\
+stages:
+  base:
+    foreach: [games]
+    do: {cmd: "python -m flows base@${item}", params: [seed], outs: ["data/${item}/base"]}
+  dataset:
+    foreach: [openspiel]
+    do: {cmd: "python -m flows dataset@${item}", params: [seed], outs: ["data/${item}/dataset"]}
+  ppo:
+    foreach: [openspiel]
+    do: {cmd: "python -m flows ppo@${item}", params: [seed], outs: ["data/${item}/ppo"]}
+"""
+TOO_FEW = (
+    "error: openspiel: the task openspiel has 5,000,000 ids, too few for seed 49: ppo.validation.episodes asks for "
+    "6,000 and finds 5,000; give it at least 6,000,000, each of them once, or lower these keys"
+)
+
+
+def test_too_few_ids_are_told_before_anything_is_made(
+    repository: Callable[[str], Repository], empty_store: Path
+) -> None:
+    made = repository(RUN)
+    shutil.copy(empty_store, made.root)
+    for stage in ("base", "dataset", "ppo"):
+        made.write(f"stages/{stage}.py", BODY.replace("for step", "return {}\n    for step"))
+    with edited(made.root / "params.yaml") as params:
+        params["seed"] = 49
+        run = params["tasks"]["openspiel"]
+        run["ppo"]["validation"] = {**params["ppo"]["validation"], "episodes": 6000}
+        for difficulty in ("easy", "medium", "hard"):
+            run["game"][difficulty]["games"] = ["nim 1 3 5 7"]
+    for arguments in (("dvc", "repro", "base@games"), *(("flows", f"{name}@openspiel") for name in ("dataset", "ppo"))):
+        done = made.run(*arguments)
+        assert done.returncode != 0, arguments
+        assert done.stderr.splitlines().count(TOO_FEW) == 1, (arguments, done.stderr)
+        assert not (made.root / "data").exists()
+    made.change("params.yaml", "episodes: 6000", "episodes: 5000")
+    done = made.run("flows", "dataset@openspiel")
+    assert done.returncode == 0, done.stderr

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from castaway.config.sections import DatasetParams, TeacherParams
-from castaway.datasets.scripted import read_demonstrations, read_pairs
+from castaway.datasets.scripted import play_scripted, read_demonstrations, read_pairs
 from castaway.errors import CastawayError
 from castaway.tasks.registry import read_params
 from castaway.teacher.base import TeacherOutage
@@ -57,6 +57,19 @@ def test_what_is_written_comes_before_what_is_played(tmp_path: Path) -> None:
     assert [" ship number " in text for text in asked] == [True] * COUNT + [False] * 30
     assert sum(" ship number " in pair.messages[-1]["content"] for pair in pairs) == 3 * COUNT
     assert f"a served teacher wrote {COUNT} situations" in (folder / "CARD.md").read_text()
+
+
+def test_episodes_are_those_of_the_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    played: list[list[int]] = []
+
+    def recorded(environment: Any, seat: str, ids: list[int], make_player: Any) -> Any:
+        played.append(ids)
+        return play_scripted(environment, seat, ids, make_player)
+
+    monkeypatch.setattr("stages.dataset.play_scripted", recorded)
+    with serving() as server:
+        data(tmp_path, server.url, "marooned", kind="rules")
+    assert played == [[201_000_000, 201_000_001], [401_000_000]]
 
 
 def test_a_teacher_that_fails_stops_the_stage_which_then_goes_on(tmp_path: Path) -> None:
