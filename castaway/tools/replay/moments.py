@@ -8,10 +8,8 @@ from itertools import pairwise
 from typing import Any
 
 from castaway.datasets.episodes import Row
-from castaway.tools.transcript import clean, happenings, title
+from castaway.tools.transcript import clean, happenings, in_heading, title
 
-KNOWN = ("said", "actions", "day", "turn")
-"""Keys of a moment that are shown otherwise, or whose values stand in the heading."""
 ITEMS = 60
 """Entries of a list that are shown at most."""
 LONGEST = 20_000
@@ -58,8 +56,9 @@ def _moment(moment: Row, following: Row) -> Moment:
 
 
 def _state(moment: Mapping[str, Any]) -> Iterator[str]:
+    titled = in_heading(moment)
     for name, value in moment.items():
-        if name in KNOWN or value in ("", None):
+        if name in titled or value in ("", None):
             continue
         if isinstance(value, list) and all(isinstance(one, str | int | float) for one in value):
             value = ", ".join(map(str, [*value[:ITEMS], *(["..."] if len(value) > ITEMS else [])]))
