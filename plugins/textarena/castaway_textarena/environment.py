@@ -206,12 +206,15 @@ class TextArenaEnvironment(TextEnvironment):
         return Outcome(success, ending[:200] or "ended", details)
 
     def snapshot(self) -> dict[str, Any]:
-        """What was said in the game, and what each player was shown last; the rest follows from the task id."""
+        """What was said in the game, and what each player was shown last; the rest follows from the task id.
+
+        No key is `said`: saved episodes have the agents' replies there.
+        """
         return {
             "game": self._name,
             "seed": self._seed,
             "place": self._place,
-            "said": list(self._said),
+            "dialogue": list(self._said),
             "shown": [[text for _, text, _ in self._game.shown(place)[-3:]] for place in range(self._players)],
             "rewards": [self._paid(place) for place in range(self._players)],
             "done": self.done,

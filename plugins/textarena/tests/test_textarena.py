@@ -167,6 +167,17 @@ def test_self_play_asks_another_policy_for_the_others(game: str) -> None:
     assert paid == [episode.outcome.details["reward"] for episode in episodes]
 
 
+def test_a_saved_episode_holds_what_all_have_said() -> None:
+    def policy(prompts: list) -> list[Generation]:
+        return [Generation(f"REASONING: so\nACTION: {p.observation.legal[0]}") for p in prompts]
+
+    (episode,) = play_episodes(task("TicTacToe-v0").make, [(0, TABLE)], policy, None, keep_snapshots=1)
+    *moments, last = episode.snapshots
+    assert len(last["dialogue"]) > len(moments)
+    replies = [moment["said"][PLAYER]["action"] for moment in moments]
+    assert [text for text in last["dialogue"] if text in replies] == replies
+
+
 def test_the_entry_point_gives_the_task() -> None:
     assert task_class("textarena") is TextArena
     assert load_task("textarena", TextArenaParams(game="Nim-v0")).make().agents == (PLAYER, "rival 1")
