@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 from castaway.config.section import Positive, PositiveInteger, Section
-from pydantic import Field
+from pydantic import Field, model_validator
 
 
 class VerifiersParams(Section):
@@ -30,6 +30,16 @@ class VerifiersParams(Section):
     form: str = "{answer}"
     """How a right answer is written, such as `[{answer}]`."""
     examples: list[str] = Field(default_factory=list)
-    """Answers that demonstrators draw from where no right one is known; also what a careless one says."""
+    """Answers that demonstrators draw from where no right one is known; also what a careless one says. Without `answer`
+    there are at least two."""
     seconds: Positive = 60.0
     """How long the environment may take from a reply to its next question."""
+
+    @model_validator(mode="after")
+    def _answers_differ(self) -> Self:
+        if not self.answer and len(set(self.examples)) < 2:
+            raise ValueError(
+                "answer is not set, and examples has fewer than two different texts: preference pairs need answers "
+                "that differ, so set one of the two"
+            )
+        return self

@@ -12,7 +12,7 @@ from castaway.tasks.environment import Prompt
 from castaway.tasks.reply import Reply
 from castaway.tasks.task import Player
 
-from castaway_verifiers.environment import IDLE, VerifiersEnvironment
+from castaway_verifiers.environment import VerifiersEnvironment
 from castaway_verifiers.host import Host
 from castaway_verifiers.params import VerifiersParams
 
@@ -48,7 +48,7 @@ class Verifiers(Task[VerifiersParams]):
     def expert(self, prompt: Prompt) -> Reply:
         """The right answer if the task's data hold it, else the same example for the same task."""
         row = prompt.observation.row
-        return Reply(REASON, self._right(row) if self.game.answer else self._example(Random(row)))
+        return Reply(REASON, self._right(row) if self.game.answer else Random(row).choice(self.game.examples))
 
     def demonstrator(self, random: Random, carelessness: float) -> Player:
         """The expert, which in a share of the turns gives an example or the answer to another task."""
@@ -66,12 +66,9 @@ class Verifiers(Task[VerifiersParams]):
 
     def _any(self, random: Random) -> str:
         """An example; without examples, the answer to any training task."""
-        if self.game.examples or not self.game.answer:
-            return self._example(random)
+        if self.game.examples:
+            return random.choice(self.game.examples)
         return self._right(random.choice(self._split[0]))
-
-    def _example(self, random: Random) -> str:
-        return random.choice(self.game.examples or [IDLE])
 
     def _right(self, row: int) -> str:
         """The right answer to a task, as one line.

@@ -13,11 +13,13 @@ import pytest
 
 pytest.importorskip("verifiers.v1", reason="verifiers is installed in an environment of its own")
 
+from castaway.config.mistakes import explain
 from castaway.envs.strictbot.task import Strictbot
 from castaway.errors import CastawayError
 from castaway.tasks.checker import check_environment
 from castaway.tasks.environment import HELD_OUT_START
 from castaway.tasks.registry import load_task, read_params
+from pydantic import ValidationError
 
 from castaway_verifiers.clash import demand
 from castaway_verifiers.params import VerifiersParams
@@ -25,6 +27,8 @@ from castaway_verifiers.task import Verifiers
 
 HERE = Path(__file__).parent
 CLONE = HERE.parents[2]
+EXAMPLES = ["yes", "no"]
+"""For tasksets whose right answers are not named."""
 
 
 @pytest.fixture(autouse=True)
@@ -104,15 +108,26 @@ def test_a_conversation_of_several_agents() -> None:
 
 
 def test_what_fails_in_verifiers_is_told() -> None:
-    environment = task("higher-taskset", taskset={"broken": True}).make()
+    environment = task("higher-taskset", taskset={"broken": True}, examples=EXAMPLES).make()
     with pytest.raises(CastawayError, match=r"an episode of higher-taskset failed in verifiers: .*out of numbers"):
         environment.reset(0, "all")
     with pytest.raises(CastawayError, match="verifiers cannot load 'no-such-set': taskset 'no-such-set' not found"):
-        task("no-such-set").make()
+        task("no-such-set", examples=EXAMPLES).make()
     with pytest.raises(CastawayError, match=r"has 4 tasks, of which 6 are held out: lower game\.held_out"):
-        task("sums-taskset", taskset={"numbers": 2}).make()
+        task("sums-taskset", taskset={"numbers": 2}, answer="answer").make()
     with pytest.raises(CastawayError, match=r"the data of task 0 of sums-taskset have no field 'info\.answer'"):
         task("sums-taskset", answer="info.answer")._right(0)
+
+
+@pytest.mark.parametrize("examples", [[], ["yes"], ["yes", "yes"]])
+def test_answers_that_cannot_differ_are_refused(examples: list[str]) -> None:
+    with pytest.raises(ValidationError) as refused:
+        task("sums-taskset", examples=examples)
+    assert explain(VerifiersParams, refused.value, ("tasks", "sums", "game")) == (
+        "tasks.sums.game.answer is not set, and examples has fewer than two different texts: preference pairs need "
+        "answers that differ, so set one of the two"
+    )
+    assert task("sums-taskset", examples=[*examples, "no", "maybe"]).game.answer == ""
 
 
 def test_a_clash_is_one_sentence() -> None:
@@ -136,6 +151,7 @@ def test_a_task_of_castaway_is_played_through_verifiers_as_it_is_here() -> None:
         tasks=4,
         held_out=1,
         turns=8,
+        examples=EXAMPLES,
     )
     for task_id in range(3):
         abroad, home = there.make(), here.make()
