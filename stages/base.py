@@ -18,6 +18,7 @@ from transformers import Trainer, TrainingArguments
 
 from castaway.config.bases import BaseTextParams
 from castaway.datasets.pretraining import Document, scripted_documents, task_words
+from castaway.errors import CastawayError
 from castaway.models.batches import first_fit
 from castaway.models.copying import begin_with_copying
 from castaway.models.sources import fetch, save
@@ -45,6 +46,7 @@ def run(context: Context) -> dict[str, Any]:
     shuffled = Random(context.params.seed).sample(documents, len(documents))
     chat = ChatTokenizer(tokenizer)
     pieces = [document_tokens(chat, document) for document in shuffled]
+    check_lengths(pieces, context.base)
     rows = packed(pieces)
 
     # Pretraining: the loss is on the answers only, since the situations are random and cannot be predicted.
@@ -123,6 +125,20 @@ def document_tokens(tokenizer: ChatTokenizer, document: Document) -> dict[str, l
         row["position_ids"] += range(start, start + 1 + len(reply))
         row["branches"] += [number] * (1 + len(reply))
     return {name: values[:CONTEXT] for name, values in row.items()}
+
+
+def check_lengths(pieces: Sequence[dict[str, list[int]]], base: str) -> None:
+    """Refuse text of which little could be learned, since prompts alone fill the model's context.
+
+    Raises:
+        CastawayError: more than a hundredth of the documents have no answer left.
+    """
+    cut = sum(not any(label >= 0 for label in piece["labels"]) for piece in pieces)
+    if cut > len(pieces) / 100:
+        raise CastawayError(
+            f"in {cut} of {len(pieces)} documents of the text of bases.{base} the prompt alone fills the {CONTEXT} "
+            "tokens that the tiny model reads: render shorter prompts, or name a model of the Hub as base"
+        )
 
 
 def packed(pieces: Sequence[dict[str, list[int]]]) -> list[dict[str, list[int]]]:

@@ -175,6 +175,8 @@ def _two_answer_baseline(train: list[Pair], held_out: list[Pair], seed: int, vie
 
     words = CountVectorizer(token_pattern=r"\S+", ngram_range=(1, 2), lowercase=False)
     first, second, labels = ordered(train)
+    if len(set(labels)) < 2:
+        return 0.5  # of a few pairs all may have the chosen answer in one place: nothing can be learned
     words.fit(first + second)
     # To the end, not to the default tolerance: where the solver stops on its way depends on the processor.
     model = LogisticRegression(tol=1e-9, max_iter=20_000)

@@ -165,6 +165,8 @@ class PpoParams(StageSection):
                 f"group_size is {self.group_size}, expected a divisor of episodes_per_step ({self.episodes_per_step}), "
                 "and 1 with turns_per_step"
             )
+        if self.lanes > 1 and self.turns_per_step is not None:
+            raise ValueError(f"lanes is {self.lanes}, expected 1 with turns_per_step, which plays in one lane")
         if self.sampler == "vllm" and self.importance_cap is None:
             raise ValueError("importance_cap is null, expected a number if sampler is vllm, such as 2.0")
         if self.sampler == "vllm" and self.turns_per_step is not None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 
 from castaway.datasets.jsonl import read_rows
+from castaway.errors import CastawayError
 from castaway.tasks.environment import Message, Prompt, TextEnvironment
 from castaway.tasks.reply import Reply
 
@@ -74,7 +75,7 @@ def balanced_pairs(
             there are any; these differ only in the details of the situation.
 
     Raises:
-        ValueError: no role has situations with different right actions.
+        CastawayError: no role has situations with different right actions.
     """
     by_role: dict[str, list[tuple[Prompt, Reply]]] = {}
     for prompt, reply in situations:
@@ -82,7 +83,10 @@ def balanced_pairs(
     by_role = {role: found for role, found in by_role.items() if len({reply.action for _, reply in found}) > 1}
     roles = [role for role, found in by_role.items() for _ in found]
     if not roles:
-        raise ValueError("balanced pairs need situations of one role with at least two different right actions")
+        raise CastawayError(
+            "preference pairs need situations of one role with two different right actions, and the expert has one: "
+            "let it tell situations apart, or make the pairs in the task's `preference_pairs`"
+        )
     by_verb: dict[tuple[str, str], list[tuple[Prompt, Reply]]] = {}
     for prompt, reply in situations:
         by_verb.setdefault((prompt.role, reply.action.split(" ", 1)[0]), []).append((prompt, reply))

@@ -49,6 +49,8 @@ class ChatTokenizer:
         """Any of these ends a reply."""
         pad: Any = tokenizer.pad_token_id
         self.pad: int = pad if isinstance(pad, int) else ends[-1]
+        if not isinstance(pad, int):
+            tokenizer.pad_token_id = self.pad  # the trainers of TRL ask the tokenizer itself
         """What rows are padded with. It may be a stop token: masks and lengths decide what counts, never this token."""
 
     @classmethod

@@ -19,11 +19,9 @@ from castaway.tasks.environment import CurriculumStage, is_held_out
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """How an episode went, and why it was played."""
+    """How an episode went."""
 
     task: Task
-    stage: int | None
-    """The stage that it was drawn for; None for a failure that was played again."""
     success: bool
     """Whether the student succeeded by itself."""
     score: float
@@ -101,12 +99,13 @@ class TaskSource:
         """Take a draw back: nobody plays the episode."""
         self._end(task, -1)
 
-    def _end(self, task: Task, which: int) -> None:
-        """Forget one of the draws of an episode, the first (0) or the last (-1)."""
+    def _end(self, task: Task, which: int) -> int | None:
+        """Forget the first (0) or the last (-1) of the draws of an episode; returns its stage, None of a replay."""
         drawn = self._playing.get(task, [None])
-        drawn.pop(which)
+        stage = drawn.pop(which)
         if not drawn:
             self._playing.pop(task, None)
+        return stage
 
     def report(self, task: Task, success: bool, score: float) -> Report:
         """The report on an episode that this process drew and that has ended; it is to be given to `learn`.
@@ -116,16 +115,16 @@ class TaskSource:
         """
         if task not in self._playing:
             raise ValueError(f"episode {task} was not drawn here, or has been reported before")
-        return Report(task, self._playing[task][0], success, score)
+        return Report(task, success, score)
 
     def learn(self, reports: Iterable[Report]) -> None:
         """Take the reports of all processes, in the same order on each of them."""
         for report in reports:
-            self._end(report.task, 0)
+            stage = self._end(report.task, 0)
             self.failures.report(report.task, report.success, report.score)
-            if report.stage is not None:
+            if stage is not None:
                 if self._in_order:
-                    self.curriculum.report(report.stage, report.success)
+                    self.curriculum.report(stage, report.success)
                 tally = self.tallies.setdefault((self._kind_of(report.task[0]), report.task[1]), Tally())
                 tally.played += 1
                 tally.successes += report.success

@@ -14,11 +14,12 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from random import Random
 from typing import Any, get_args
 
 from castaway.errors import CastawayError
+from castaway.tasks.checking_players import FREE_WORDS, NONSENSE, Choose, garbled, nonsense, random_legal, recorded
 from castaway.tasks.environment import HELD_OUT_START, Outcome, Prompt, Refusal, Severity, TextEnvironment
+from castaway.tasks.reply import Reply, parse_reply
 
 STEP_LIMIT = 20_000
 """An episode of more steps counts as one that never ends."""
@@ -26,10 +27,6 @@ CLOSE_LOOK = 5
 """Number of turns at the start of an episode in which the rules are tested."""
 CLOSE_LOOK_EVERY = 40
 """After those turns the rules are tested in every 40th turn: testing each one would take far too long."""
-NONSENSE = ("", " ", "\n", "no such action", "\x00\u2028\U0001f3dd", "a" * 2000, "**WAIT**", "1 2 3", "{}", "'; --")
-"""Texts that `repair` must turn into a legal action."""
-FREE_WORDS = ("I agree.", "no such action", "[1]")
-"""What the checker says where no legal actions are listed."""
 FREE_TEXT = (
     "any text is legal and no legal actions are listed: the rules refuse nothing, and only the game says later what a "
     "reply was worth"
@@ -37,7 +34,6 @@ FREE_TEXT = (
 AT_THE_END = "rewards come with the last step alone: credit reaches earlier turns by ppo.gamma_turn and ppo.lambda_turn"
 
 Make = Callable[[], TextEnvironment]
-Choose = Callable[[TextEnvironment, Sequence[Prompt]], dict[str, str]]
 
 
 def check_environment(make: Make, task_ids: Iterable[int] = range(3)) -> tuple[str, ...]:
@@ -60,7 +56,7 @@ def check_environment(make: Make, task_ids: Iterable[int] = range(3)) -> tuple[s
     for task_id in chosen:
         for seat in environment.seats:
             where = f"episode {task_id} of seat {seat!r}"
-            played = _play(environment, task_id, seat, _random_legal(task_id), where, close=True)
+            played = _play(environment, task_id, seat, random_legal(task_id), where, close=True)
             recordings.append(played)
             _check_end(environment, where)
             _check_same(environment, make(), played, task_id, seat, where)
@@ -99,6 +95,7 @@ def _play(
     played = _Recording()
     environment.reset(task_id, seat)
     rewards: Mapping[str, float] = {}
+    _demand(not environment.done, f"{where} is over before anybody has replied")
     while not environment.done:
         _demand(len(played.actions) < STEP_LIMIT, f"{where} does not end within {STEP_LIMIT} steps")
         prompts = environment.prompts()
@@ -130,6 +127,7 @@ def _moment(snapshot: Any, prompts: Sequence[Prompt], rewards: Mapping[str, floa
         raise CastawayError(
             f"the environment breaks its contract: the snapshot in {where} is not JSON: {error}"
         ) from None
+    _demand("said" not in snapshot, f"the snapshot in {where} has the key `said`, under which replays keep the replies")
     shown = json.dumps([(prompt.agent, prompt.role, prompt.messages) for prompt in prompts])
     return "\n".join([state, shown, json.dumps(dict(rewards))])
 
@@ -176,11 +174,13 @@ def _look_closely(environment: TextEnvironment, prompts: Sequence[Prompt], turn:
             _demand(
                 bool(reason.strip()) and "\n" not in reason, f"reason returns no line of text for {action!r} in {where}"
             )
-        for text in [*NONSENSE, *legal[:2], _garbled((legal or FREE_WORDS)[-1], turn)]:
+        for text in [*NONSENSE, *legal[:2], garbled((legal or FREE_WORDS)[-1], turn)]:
             fixed = rules.repair(seen, text)
             _demand(
                 rules.refusal(seen, fixed) is None, f"repair turns {text[:40]!r} into the illegal {fixed!r} in {where}"
             )
+            typed = parse_reply(str(Reply("any", fixed))).action == fixed
+            _demand(typed, f"repair turns {text[:40]!r} into {fixed!r}, which no ACTION line can hold, in {where}")
         refusal = rules.refusal(seen, "no such action")  # may be legal where any text is an answer
         if refusal is not None:
             said = isinstance(refusal, Refusal) and bool(refusal.sentence.strip()) and "\n" not in refusal.sentence
@@ -227,6 +227,8 @@ def _check_end(environment: TextEnvironment, where: str) -> None:
     _demand(known, f"outcome does not say how {where} ended")
     figures = all(isinstance(value, int | float) and math.isfinite(value) for value in outcome.details.values())
     _demand(figures, f"a detail of the outcome of {where} is not a finite number")
+    score = outcome.details.get("score", 0.0)
+    _demand(0 <= score <= 1, f"the detail `score` of {where} is {score}, expected a number from 0 to 1")
     labelled = all(isinstance(label, str) for label in outcome.labels.values())
     _demand(labelled, f"a label of the outcome of {where} is not a text")
     with suppress(ValueError):
@@ -243,7 +245,7 @@ def _check_same(
             # A turn of another episode first: an environment that keeps state beyond `reset` is found out.
             environment.reset(task_id + 1, seat)
             environment.step({})
-        again = _play(environment, task_id, seat, _recorded(played.actions), where)
+        again = _play(environment, task_id, seat, recorded(played.actions), where)
         _demand(again.moments == played.moments, f"{where} played again {which} with the same actions differs")
 
 
@@ -254,7 +256,7 @@ def _check_idleness(environment: TextEnvironment, task_id: int, seat: str) -> No
     still = _play(environment, task_id, seat, lambda e, prompts: {p.agent: idle for p in prompts}, f"an idle {where}")
     missing = _play(environment, task_id, seat, lambda e, prompts: {}, where)
     _demand(missing.moments == still.moments, f"a missing action does not count as idle in {where}")
-    wrong = _play(environment, task_id, seat, _nonsense(task_id), where)
+    wrong = _play(environment, task_id, seat, nonsense(task_id), where)
     _demand(wrong.moments == still.moments, f"an illegal action does not count as idle in {where}")
 
 
@@ -263,46 +265,3 @@ def _notes(recordings: Sequence[_Recording]) -> tuple[str, ...]:
     found = [FREE_TEXT] if any(played.unlisted for played in recordings) else []
     several = any(len(played.actions) > 1 for played in recordings)
     return (*found, *([AT_THE_END] if several and not any(played.paid_early for played in recordings) else []))
-
-
-# Players -------------------------------------------------------------------------------------------------------------
-
-
-def _random_legal(seed: int) -> Choose:
-    random = Random(seed)
-    return lambda environment, prompts: {prompt.agent: random.choice(_legal(environment, prompt)) for prompt in prompts}
-
-
-def _legal(environment: TextEnvironment, prompt: Prompt) -> tuple[str, ...]:
-    """The listed legal actions, or a few words where any text is legal."""
-    return environment.rules.legal_actions(prompt.observation) or FREE_WORDS
-
-
-def _recorded(actions: Sequence[dict[str, str]]) -> Choose:
-    """Repeats recorded actions; if the episode goes on after the last one, no actions."""
-    remaining = iter(actions)
-    return lambda environment, prompts: next(remaining, {})
-
-
-def _nonsense(seed: int) -> Choose:
-    """Illegal texts, some of them very close to a legal action."""
-    random = Random(seed)
-
-    def choose(environment: TextEnvironment, prompts: Sequence[Prompt]) -> dict[str, str]:
-        chosen = {}
-        for prompt in prompts:
-            rules = environment.rules
-            near = _garbled(random.choice(_legal(environment, prompt)), random.randrange(4))
-            texts = [near, random.choice(NONSENSE), "no such action"]
-            # In an environment that accepts any text all of these may be legal; idle then leaves the comparison valid.
-            chosen[prompt.agent] = next(
-                (text for text in texts if rules.refusal(prompt.observation, text)), environment.idle
-            )
-        return chosen
-
-    return choose
-
-
-def _garbled(action: str, how: int) -> str:
-    """A legal action with one small change; `how` selects which of four."""
-    return (action.lower(), f"{action} ", action[1:], f"{action}!")[how % 4]

@@ -104,7 +104,8 @@ class Outcome:
     ending: str
     """How the episode ended, in a few words."""
     details: Mapping[str, float] = field(default_factory=dict)
-    """More numbers by name, for reports and curves."""
+    """More numbers by name, for reports and curves. One named `score`, from 0 to 1, says how good the ending was: the
+    worse of two failures is replayed more often."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Categories by name, which reports group episodes by."""
 

@@ -37,7 +37,7 @@ from castaway.tasks.writing import WritingTask
 Game = TypeVar("Game", bound=Section)
 
 Player = Callable[[Prompt], Reply]
-"""Replies to the prompts of an episode, one after another."""
+"""Replies to prompts, one after another. They may be of several episodes in turn, so it remembers none of them."""
 
 PairRow = tuple[tuple[Message, ...], str, str]
 """A preference pair: the messages of a prompt, the preferred reply, the rejected reply."""
@@ -206,8 +206,9 @@ class Task(ABC, Generic[Game]):
         Example: `return "A row of lamps. A blunder is to press one that is lit."`. By default the text of the file
         `rubric.txt` in the package of the class, or an empty text if there is no such file.
         """
-        path = resources.files(type(self).__module__.rpartition(".")[0]) / "rubric.txt"
-        return path.read_text("utf-8").strip() if path.is_file() else ""
+        package = type(self).__module__.rpartition(".")[0]
+        path = resources.files(package) / "rubric.txt" if package else None  # None: the task is a single module
+        return path.read_text("utf-8").strip() if path and path.is_file() else ""
 
     # What is reported ------------------------------------------------------------------------------------------------
 

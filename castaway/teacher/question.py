@@ -17,6 +17,9 @@ LONGEST_REPLY = 2000
 MOST_ACTIONS = 80
 """Legal actions that the teacher is shown."""
 
+ANY_TEXT, AND_MORE = "any text", "and others"
+"""What stands there instead of a list where any text is legal, and at the end of a list that was cut."""
+
 
 def question(rubric: str, rules: Rules, attempt: Attempt) -> list[Message]:
     """The messages that ask for a verdict; `rubric` is what the task says of itself (`Task.rubric`).
@@ -29,7 +32,7 @@ def question(rubric: str, rules: Rules, attempt: Attempt) -> list[Message]:
         "player": attempt.prompt.agent,
         "role": attempt.prompt.role,
         "saw": [message["content"] for message in attempt.prompt.messages],
-        "legal_actions": list(legal[:MOST_ACTIONS]),
+        "legal_actions": _listed(legal),
         "answered": attempt.text[:LONGEST_REPLY],
     }
     fenced = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")
@@ -37,6 +40,13 @@ def question(rubric: str, rules: Rules, attempt: Attempt) -> list[Message]:
         {"role": "system", "content": instructions(rubric)},
         {"role": "user", "content": f"<data>\n{fenced}\n</data>"},
     ]
+
+
+def _listed(legal: Sequence[str]) -> list[str] | str:
+    """The legal actions as the teacher is shown them; an empty list would say that nothing is legal."""
+    if not legal:
+        return ANY_TEXT
+    return [*legal[:MOST_ACTIONS], *([AND_MORE] if len(legal) > MOST_ACTIONS else [])]
 
 
 @cache

@@ -3,13 +3,15 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 
 from castaway.config.bases import PathParams
 from castaway.datasets.pretraining import Document
+from castaway.errors import CastawayError
 from castaway.models.policy import load_model
 from castaway.models.tokens import ChatTokenizer
-from stages.base import WIDTH, AnswerTrainer, collate, document_tokens, packed, run
+from stages.base import WIDTH, AnswerTrainer, check_lengths, collate, document_tokens, packed, run
 from stages.context import Context
 from tests.castaway.models.given import write_gguf
 from tests.castaway.rl.small import shipped, student
@@ -60,6 +62,18 @@ def test_documents_in_one_row_do_not_see_each_other() -> None:
         return float(found)
 
     assert abs(loss([row]) - loss([one for piece in pieces for one in packed([piece])])) < 1e-6
+
+
+def test_prompts_that_fill_the_context_are_refused() -> None:
+    _, tokenizer = student()
+    long, short = ("way " * 600, "way")
+    pieces = [
+        document_tokens(tokenizer, Document(({"role": "user", "content": asked},), ("ACTION: LEFT",)))
+        for asked in [long] * 2 + [short] * 98
+    ]
+    with pytest.raises(CastawayError, match=r"^in 2 of 100 documents of the text of bases\.games the prompt alone"):
+        check_lengths(pieces, "games")
+    check_lengths([*pieces[1:], pieces[-1]], "games")
 
 
 def test_a_model_that_exists_is_copied_and_counted(tmp_path: Path) -> None:

@@ -46,6 +46,11 @@ def test_a_leak_of_style_is_found() -> None:
     assert answer_only_accuracy(leaky(1, 600), leaky(2, 200), seed=1) > 0.9
 
 
+def test_a_single_pair_teaches_nothing() -> None:
+    one = Pair(({"role": "user", "content": "a"},), "ACTION: LEFT", "ACTION: RIGHT")
+    assert answer_only_accuracy([one], [one], seed=1) == prompt_only_accuracy([one], [one], seed=1) == 0.5
+
+
 @pytest.mark.filterwarnings("error")
 def test_balanced_pairs_give_nothing_away() -> None:
     """Without a warning: a solver that stops before it is done gives figures that depend on the processor."""

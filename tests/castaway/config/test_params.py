@@ -182,6 +182,7 @@ def test_a_missing_key_is_named(key: str, tmp_path: Path) -> None:
         ("tasks.marooned.ppo", "{kl_in: loss}", "tasks.marooned.ppo.kl_estimator is 'k1', expected 'k2' or 'k3'"),
         ("ppo.estimator", "rloo", "ppo.group_size is 1, expected 2 or more if estimator is rloo"),
         ("tasks.marooned.ppo", "{group_size: 3}", "expected a divisor of episodes_per_step (10)"),
+        ("tasks.marooned.ppo", "{lanes: 2, turns_per_step: 9}", "ppo.lanes is 2, expected 1 with turns_per_step"),
         ("tasks.marooned.ppo", "{estimator: reinforce, turns_per_step: 9}", "expected null if estimator is reinforce"),
     ],
 )

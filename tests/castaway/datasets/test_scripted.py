@@ -19,6 +19,7 @@ from castaway.datasets.scripted import (
 )
 from castaway.envs.marooned.environment import MaroonedEnvironment
 from castaway.envs.marooned.players import demonstrator
+from castaway.errors import CastawayError
 from castaway.tasks.environment import Prompt
 from castaway.tasks.reply import Reply
 
@@ -61,7 +62,7 @@ def test_a_role_has_its_share_of_the_pairs_however_alike_its_actions_are() -> No
 
 @pytest.mark.parametrize("actions", [["WAIT", "WAIT"], ["WAIT"], []])
 def test_alike_situations_give_no_pairs(actions: list[str]) -> None:
-    with pytest.raises(ValueError, match="different right actions"):
+    with pytest.raises(CastawayError, match="different right actions"):
         balanced_pairs([situation(n, action) for n, action in enumerate(actions)], 4, Random(0), 0.0, "")
 
 
@@ -87,7 +88,7 @@ def test_pairs_of_like_actions_are_as_balanced(seed: int) -> None:
 
 
 def test_roles_with_one_action_each_give_no_pairs() -> None:
-    with pytest.raises(ValueError, match="of one role"):
+    with pytest.raises(CastawayError, match="of one role"):
         balanced_pairs([situation(0, "WAIT"), situation(1, "POISON Eve", "traitor")], 4, Random(0), 0.0, "")
 
 

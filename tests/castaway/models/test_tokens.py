@@ -34,6 +34,13 @@ def test_a_reply_ends_with_the_token_that_the_template_writes(chat: tuple[str, C
     assert tokenizer.ends(reply) and not tokenizer.ends(reply[:-1]) and not tokenizer.ends([])
 
 
+def test_a_tokenizer_without_padding_pads_with_the_end_of_a_reply(tmp_path: Path) -> None:
+    raw = ChatTokenizer.load(write_family("llama", tmp_path, TEXTS)).tokenizer
+    raw.pad_token = None
+    tokenizer = ChatTokenizer(raw)
+    assert tokenizer.pad == tokenizer.tokenizer.pad_token_id in tokenizer.stops
+
+
 def test_a_special_token_within_a_reply_does_not_vanish(chat: tuple[str, ChatTokenizer]) -> None:
     name, tokenizer = chat
     special = next(token for token in FAMILIES[name].special if token not in FAMILIES[name].stops)

@@ -61,6 +61,15 @@ def test_without_a_teacher_what_is_not_legal_is_idleness() -> None:
     assert second.reward == 1.0
 
 
+def test_without_a_teacher_a_reply_without_an_action_is_not_valid_though_any_text_is_legal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(AnyText, "refusal", lambda *_: None)
+    first, *_ = walk("", "RIGHT", "WAIT", teacher=False)["walker"].turns
+    assert (first.valid, first.action) == (False, "WAIT")
+    assert first.critique == "The answer has no line that begins with ACTION: and an action."
+
+
 class WaitingTeacher(RulesTeacher):
     """Judges nothing before the policy has spoken once more, or has nothing left to say."""
 

@@ -87,11 +87,31 @@ def test_a_share_of_the_draws_are_replays_of_the_exact_episode() -> None:
     replayed = 0
     for _ in range(2000):
         task = one.draw()
-        report = one.report(task, False, 0.0)
-        replayed += report.stage is None
-        assert (report.stage is None) <= (task in one.failures)
-        one.learn([report])
+        fresh, failed = played(one), task in one.failures
+        one.learn([one.report(task, False, 0.0)])
+        again = played(one) == fresh
+        replayed += again
+        assert again <= failed
     assert replayed / 2000 == pytest.approx(0.3, abs=0.03)
+
+
+def test_an_episode_that_is_drawn_anew_while_it_is_replayed_counts_once() -> None:
+    stage = CurriculumStage("one", range(1), ("random",), threshold=1.0, window=100)
+    one = TaskSource([stage], ReplayParams(share=0.5, capacity=9, mastery=9), 0, "random")
+    drawn = {False: 0, True: 0}
+    for _ in range(50):
+        tasks = [one.draw() for _ in range(4)]
+        fresh = sum(number is not None for *_, numbers in one.state()["own"]["playing"] for number in numbers)
+        before = played(one)
+        one.learn([one.report(task, False, 0.0) for task in tasks])
+        assert played(one) - before == fresh
+        drawn[fresh < len(tasks)] += 1
+    assert drawn[True], "there were replays"
+
+
+def played(one: TaskSource) -> int:
+    """How many episodes were counted."""
+    return sum(tally.played for tally in one.tallies.values())
 
 
 def test_no_failure_is_drawn_twice_at_a_time() -> None:

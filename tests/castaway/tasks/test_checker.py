@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -110,12 +110,22 @@ class AnyText(CountRules):
     def legal_actions(self, observation: Any) -> tuple[str, ...]:
         return ()
 
+    def repair(self, observation: Any, text: str) -> str:
+        return " ".join(text.split()) or "wait"
+
+
+class SeveralLines(AnyText):
+    """What nobody can type after ACTION: stays as it is."""
+
+    def repair(self, observation: Any, text: str) -> str:
+        return text
+
 
 class Talk(Count):
     """Ten rounds of talk, which are paid for at the end."""
 
-    def __init__(self) -> None:
-        self.rules = AnyText()
+    def __init__(self, rules: AnyText | None = None) -> None:
+        self.rules = rules or AnyText()
 
     def step(self, actions: Mapping[str, str]) -> dict[str, float]:
         super().step({agent: self.idle for agent in self.agents} | dict(actions))
@@ -256,6 +266,22 @@ class Echo(CountRules):
         return text
 
 
+class Overrated(Count):
+    def outcome(self) -> Outcome:
+        return replace(super().outcome(), details={"score": 100.0})
+
+
+class StoresReplies(Count):
+    def snapshot(self) -> dict[str, Any]:
+        return {"said": "ADD 1"}
+
+
+class OverAtOnce(Count):
+    def reset(self, task_id: int, seat: str) -> None:
+        super().reset(task_id, seat)
+        self.goal = 0
+
+
 class Unlabelled(Count):
     def outcome(self) -> Outcome:
         return replace(super().outcome(), labels={"winner": None})  # type: ignore[dict-item]
@@ -294,6 +320,10 @@ BROKEN = [
     (with_rules(LegalButRefused()), "the legal action 'ADD 3' is refused"),
     (with_rules(NoIdleness()), "the idle action is refused"),
     (with_rules(NoReason()), "reason returns no line of text for 'ADD 1'"),
+    (Overrated, "the detail `score` of episode 0 of seat 'north' is 100.0, expected a number from 0 to 1"),
+    (StoresReplies, "has the key `said`"),
+    (OverAtOnce, "episode 0 of seat 'north' is over before anybody has replied"),
+    (lambda: Talk(SeveralLines()), "repair turns '\\n' into '\\n', which no ACTION line can hold"),
     (Unlabelled, "a label of the outcome of episode 0 of seat 'north' is not a text"),
     (with_rules(Priceless()), "has the severity 'terrible', which does not exist"),
     (with_rules(Echo()), "repair turns '' into the illegal ''"),
@@ -301,7 +331,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("make", "clause"), BROKEN, ids=[clause[:40] for _, clause in BROKEN])
-def test_a_broken_clause_is_named_in_one_sentence(make: type[Count], clause: str) -> None:
+def test_a_broken_clause_is_named_in_one_sentence(make: Callable[[], Count], clause: str) -> None:
     with pytest.raises(CastawayError) as caught:
         check_environment(make)
     sentence = str(caught.value)

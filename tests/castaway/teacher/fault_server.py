@@ -13,6 +13,8 @@ from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from castaway.teacher.question import AND_MORE
+
 ASKED: list[dict[str, Any]] = []
 TRIES: Counter[str] = Counter()
 LOCK = threading.Lock()
@@ -31,8 +33,9 @@ def verdict(question: dict[str, Any], **changes: Any) -> dict[str, Any]:
     data = data_of(question)
     lines = [line for line in data["answered"].split("\n") if line.startswith("ACTION: ")]
     action = lines[0].removeprefix("ACTION: ") if lines else ""
-    valid = action in data["legal_actions"]
-    best = action if valid else data["legal_actions"][-1]
+    legal = [one for one in data["legal_actions"] if one != AND_MORE]
+    valid = action in legal
+    best = action if valid else legal[-1]
     return {"valid": valid, "action": best, "penalty": 0.0 if valid else -1.25, "critique": "So\nit is.", **changes}
 
 

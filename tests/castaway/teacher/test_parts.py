@@ -18,7 +18,7 @@ from castaway.teacher.answer import Answer, answer_schema, parse_answer
 from castaway.teacher.base import WORST_PENALTY, Attempt
 from castaway.teacher.breaker import CircuitBreaker
 from castaway.teacher.cache import AnswerCache, key_of
-from castaway.teacher.question import instructions, question
+from castaway.teacher.question import AND_MORE, ANY_TEXT, instructions, question
 from tests.miniature import TASKS
 
 PARAMS = read_params(Path(__file__).parents[3] / "params.yaml")
@@ -82,6 +82,31 @@ def test_nothing_that_is_said_in_the_game_can_look_like_the_end_of_the_data(says
     lines = content.split("\n")
     assert len(lines) == 3 and (lines[0], lines[2]) == ("<data>", "</data>") and "<" not in lines[1]
     assert json.loads(lines[1])["saw"][-1] == says
+
+
+@pytest.mark.parametrize(
+    ("legal", "shown"),
+    [
+        (("WAIT", "DIG"), ["WAIT", "DIG"]),
+        ((), "any text"),
+        (tuple(map(str, range(81))), [*map(str, range(80)), "and others"]),
+    ],
+)
+def test_a_list_that_is_empty_or_cut_does_not_say_that_the_rest_is_illegal(
+    legal: tuple[str, ...], shown: list[str] | str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules = MaroonedEnvironment("skiff", "compact").rules
+    monkeypatch.setattr(type(rules), "legal_actions", lambda *_: legal)
+    content = question("marooned", rules, attempt("hello"))[1]["content"]
+    assert json.loads(content.split("\n")[1])["legal_actions"] == shown
+    if not isinstance(shown, list) or len(legal) > len(shown):
+        assert f'"{ANY_TEXT}"' in instructions("") and f'"{AND_MORE}"' in instructions("")
+
+
+def test_a_task_in_a_single_module_has_no_rubric(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = task_of(PARAMS, "strictbot")
+    monkeypatch.setattr(type(task), "__module__", "flat_game")
+    assert task.rubric() == ""
 
 
 def test_every_task_has_a_rubric() -> None:
