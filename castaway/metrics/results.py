@@ -1,6 +1,6 @@
 """Formats the metrics of evaluation as Markdown tables.
 
-castaway results                        print the tables
+castaway results                             print the tables
 castaway results --write docs/results.md     write them between the markers in a file
 """
 
