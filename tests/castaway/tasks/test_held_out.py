@@ -48,10 +48,8 @@ def test_the_first_ids_of_some_blocks() -> None:
 
 @given(count=st.integers(1, 5000), start=st.integers(0, HELD_OUT_START - BLOCK_IDS))
 def test_so_many_ids_are_enough(count: int, start: int) -> None:
-    number, most_that_lack = (
-        enough(count, HELD_OUT_START - start),
-        (count - 1) * HELD_OUT_START // (HELD_OUT_START - start),
-    )
+    room = HELD_OUT_START - start
+    number, most_that_lack = enough(count, room), (count - 1) * HELD_OUT_START // room
     for ids in (range(most_that_lack + 1), range(number), range(number + 1), range(3 * number)):
         assert len(ids_in_a_row(ids, start, count)) == count
     few = range(most_that_lack)
