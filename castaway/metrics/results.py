@@ -6,6 +6,7 @@ castaway results --write docs/results.md     write them between the markers in a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -56,6 +57,7 @@ def run_report(folder: Path, seat: str = "") -> str:
     if paths:
         rows = [from_file(path, seed_row) for path in paths]
         parts.append(f"The same with other seeds:\n\n{table(seed_header(seat), rows)}")
+        parts += unseen_seeds_table([from_file(path, lambda record: record) for path in paths])
     for name, written in COMPARISONS.items():
         if (folder / name).is_file():
             parts.append(from_file(folder / name, partial(written, seat=seat)))
@@ -119,6 +121,26 @@ def unseen_table(evaluate: Figures) -> list[str]:
         rows.append([name, percent(invalid), share(found, f"{UNSEEN}_success_rate"), str(episodes)])
     heading = "In situations that training never played, such as boards of other sizes:"
     return [f"{heading}\n\n{table(header, rows)}"] if rows else []
+
+
+def unseen_seeds_table(records: Sequence[Figures]) -> list[str]:
+    """One row for each seed, in situations unlike those of training; an empty list if there were none.
+
+    Args:
+        records: those of all seeds, as `seed_row` takes them.
+    """
+    name = f"{UNSEEN}_success_rate"
+    players = ("final", "sft", "random", "expert")
+    header = ["seed", *(f"{player} (95 %)" for player in players), "final, sft", "final, random"]
+    rows = []
+    for record in records:
+        evaluate = figure(record, "evaluate")
+        if any(name not in evaluate.get(player, {}) for player in players):
+            return []
+        final, *others = (evaluate[player] for player in players)
+        compared = ("apart" if intervals_apart(final, other, name) else "overlap" for other in others[:2])
+        rows.append([str(figure(record, "seed")), *(share(evaluate[player], name) for player in players), *compared])
+    return [f"There, in situations that training never played:\n\n{table(header, rows)}"]
 
 
 def games_table(evaluate: Figures, seat: str = "", policy: str = "final") -> str:
@@ -187,7 +209,7 @@ def seed_row(record: Figures) -> list[str]:
     ]
 
 
-def intervals_apart(one: Figures, other: Figures) -> bool:
-    """Whether the 95 % intervals of two success rates do not overlap."""
-    lows, highs = ([figure(f, f"success_rate_{end}") for f in (one, other)] for end in ("low", "high"))
+def intervals_apart(one: Figures, other: Figures, name: str = "success_rate") -> bool:
+    """Whether the 95 % intervals of two success rates, or of two other figures of that name, do not overlap."""
+    lows, highs = ([figure(f, f"{name}_{end}") for f in (one, other)] for end in ("low", "high"))
     return bool(max(lows) > min(highs))
