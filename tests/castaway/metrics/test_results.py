@@ -23,6 +23,7 @@ from castaway.metrics.results import (
     seed_header,
     seed_row,
     shares_table,
+    unseen_seeds_table,
     unseen_table,
 )
 from castaway.tasks.environment import Outcome
@@ -104,6 +105,22 @@ def test_variants_that_training_never_played_have_a_table() -> None:
     assert header == ["player", "invalid replies", "success (95 %)", "episodes"]
     assert [row[0] for row in rows] == ["final", "random"]
     assert rows[0][2:] == ["60.0 % (55.0 to 65.0)", "300"]
+
+
+def test_each_seed_says_how_far_it_is_from_sft_and_chance_where_training_never_was() -> None:
+    assert unseen_seeds_table([{"seed": 1, "evaluate": EVALUATE}]) == []
+    rates = {"final": 0.8, "sft": 0.72, "random": 0.5, "expert": 0.9}
+    evaluate = {name: {f"unseen_{key}": value for key, value in policy(rate).items()} for name, rate in rates.items()}
+    (found,) = unseen_seeds_table([{"seed": seed, "evaluate": evaluate} for seed in (1, 3)])
+    header, _, *rows = cells(found.split("\n\n")[1])
+    assert header == ["seed", *(f"{name} (95 %)" for name in rates), "final, sft", "final, random"]
+    assert rows[1] == [
+        "3",
+        *(f"{100 * r:.1f} % ({100 * r - 5:.1f} to {100 * r + 5:.1f})" for r in rates.values()),
+        "overlap",
+        "apart",
+    ]
+    assert len(rows) == 2
 
 
 def test_the_reward_model_stands_beside_both_baselines() -> None:
