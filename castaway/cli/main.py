@@ -19,6 +19,7 @@ from typer.exceptions import TyperException
 from castaway.cli.compare import compare
 from castaway.cli.diff import diff
 from castaway.cli.doctor import doctor
+from castaway.cli.help import show_help
 from castaway.cli.lineage import lineage
 from castaway.cli.profile import configure, profile
 from castaway.cli.push import push
@@ -75,8 +76,7 @@ app.command()(configure)
 @app.callback(invoke_without_command=True)
 def start(context: typer.Context) -> None:
     """Inspect a Castaway repository. To build, use `dvc repro`."""
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+    show_help(context)
 
 
 @app.command()

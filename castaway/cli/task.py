@@ -7,9 +7,12 @@ from typing import Annotated
 
 import typer
 
+from castaway.cli.help import show_help
 from castaway.errors import CastawayError
 
-app = typer.Typer(help="Create a task of your own, check it, explain a task id.", no_args_is_help=True)
+app = typer.Typer(
+    help="Create a task of your own, check it, explain a task id.", invoke_without_command=True, callback=show_help
+)
 
 
 @app.command()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from castaway.cli.help import show_help
 from castaway.errors import CastawayError
 from castaway.teacher.key import secret
 
@@ -15,7 +16,12 @@ if TYPE_CHECKING:
     from castaway.tasks.task import Task
     from castaway.teacher.chat_client import Endpoint
 
-app = typer.Typer(help="Serve a teacher model, check its verdicts, and measure its speed.", rich_markup_mode=None)
+app = typer.Typer(
+    help="Serve a teacher model, check its verdicts, and measure its speed.",
+    invoke_without_command=True,
+    callback=show_help,
+    rich_markup_mode=None,
+)
 
 Url = Annotated[str | None, typer.Option(help="The server: http://HOST:PORT/v1; by default teacher.url of --params.")]
 Model = Annotated[str | None, typer.Option(help="The server's name of the model; by default teacher.model.")]
@@ -23,6 +29,8 @@ Config = Annotated[Path, typer.Option("--params", help="The parameters, with the
 Run = Annotated[str | None, typer.Option(help="The run whose game is judged; by default the first in --params.")]
 
 DEFAULT_MODEL = "teacher"
+CONNECT_SECONDS = 10.0
+"""How long a server may take to accept a connection, in seconds."""
 
 
 @app.command()
@@ -66,16 +74,21 @@ def check(url: Url = None, model: Model = None, params: Config = Path("params.ya
     """
     from castaway.metrics.markdown import table
     from castaway.tasks.reply import parse_reply
+    from castaway.teacher.base import TeacherOutage
     from castaway.teacher.inspection import smoke_attempts
     from castaway.teacher.rules import RulesTeacher
     from castaway.teacher.served import Conduct, ServedTeacher
 
     task, endpoint = _asked(params, run, url, model)
+    _require_listener(endpoint.url)
     environment = task.make()
     attempts = smoke_attempts(task, environment)
     teacher = ServedTeacher(task.rubric(), environment.rules, endpoint, Conduct())
     try:
         judged = teacher.judge(attempts)
+    except TeacherOutage as error:
+        # What it tells of a stage that goes on does not hold here.
+        raise CastawayError(str(error).partition(";")[0]) from None
     finally:
         teacher.close()
     rows = []
@@ -101,6 +114,26 @@ def _asked(params: Path, run: str | None, url: str | None, model: str | None) ->
     return task_of(chosen, run or next(iter(chosen.tasks))), endpoint
 
 
+def _require_listener(url: str) -> None:
+    """Refuse at once if nothing listens at an address: in training a server may be restarting, and is waited for.
+
+    Raises:
+        CastawayError: nothing does, or it is no address.
+    """
+    import socket
+    from urllib.parse import urlsplit
+
+    try:
+        place = urlsplit(url)
+        default = 443 if place.scheme == "https" else 80
+        socket.create_connection((place.hostname or "", place.port or default), CONNECT_SECONDS).close()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise CastawayError(
+            f"no server listens at {url} ({reason}); start one (`castaway teacher serve`) or name another with --url"
+        ) from None
+
+
 @app.command()
 def bench(
     url: Url = None,
@@ -118,6 +151,7 @@ def bench(
     from castaway.teacher.inspection import measure_speed
 
     task, endpoint = _asked(params, run, url, model)
+    _require_listener(endpoint.url)
     found = measure_speed(task, endpoint, levels or [1, 16, 64], questions)
     rows = [
         [

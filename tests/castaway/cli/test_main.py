@@ -80,6 +80,13 @@ def test_help_names_every_command() -> None:
     assert castaway().stdout == result.stdout
 
 
+def test_a_group_without_a_command_shows_its_help() -> None:
+    for group, command in (("task", "check"), ("teacher", "serve")):
+        result = castaway(group)
+        assert (result.returncode, result.stderr) == (0, "")
+        assert f"\n  {command} " in result.stdout
+
+
 def test_nothing_heavy_is_imported() -> None:
     heavy = "{'torch', 'transformers', 'datasets', 'dvc', 'prefect', 'mlflow', 'flows', 'stages', 'pandas'}"
     commands = "[['params'], ['profile'], ['rules'], ['task', 'id', '0'], ['balance', '--episodes', '1'], ['--help']]"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
@@ -55,7 +57,20 @@ def test_bench_measures_each_level_and_counts_what_can_be_used(url: str) -> None
 def test_a_server_that_refuses_is_told_in_one_line(url: str) -> None:
     done = teacher("check", "--url", url, "--model", "rejecting")
     assert done.returncode == 2 and done.stderr.startswith("error: the teacher's server at http://127.0.0.1")
+    assert "run the stage again" not in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["check", "bench"])
+def test_where_nothing_listens_it_is_told_at_once(command: str) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+        began = monotonic()
+        done = teacher(command, "--url", url)
+    assert monotonic() - began < 30  # the patience of a training is a minute
+    sentence = f"no server listens at {url} (Connection refused); start one (`castaway teacher serve`)"
+    assert done.returncode == 2 and sentence in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_the_key_comes_from_the_environment_or_from_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
