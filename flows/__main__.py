@@ -3,6 +3,7 @@
 python -m flows STAGE[@RUN]                  run one stage, as dvc.yaml does
 python -m flows pipeline [TARGET...]         run all stages that are out of date, independent ones in parallel
 python -m flows profile NAME [TARGET...]     build the runs of profiles/NAME.yaml in scratch/NAME, and show the results
+python -m flows pages [PORT [PREFECT_PORT]]  serve the pages of MLflow and Prefect on this host, until Ctrl-C
 python -m flows lineage sync                 fill MLflow with the runs that git knows
 python -m flows lineage check                say what MLflow lacks of the runs that made the outputs
 python -m flows promote [RUN...]             register the merged models; the best is the champion, if it passes its gate
@@ -24,7 +25,11 @@ from castaway.errors import CastawayError
 def main(arguments: Sequence[str]) -> int:
     """Run the command and return its exit status: 2 for an error that the user can fix, 130 after Ctrl-C."""
     options = parser().parse_intermixed_args(arguments)
+    if options.command is None:
+        parser().print_help()
+        return 0
     try:
+        require_use(options)
         return int(COMMANDS.get(options.command, run_stage)(options))
     except CastawayError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -38,14 +43,40 @@ def parser() -> argparse.ArgumentParser:
     """The command-line parser. A first argument that is no command is taken as the name of a stage."""
     usage = (__doc__ or "").partition("\n")
     top = argparse.ArgumentParser("python -m flows", description=usage[0], epilog=usage[2], formatter_class=_Plain)
-    top.add_argument("command", metavar="STAGE[@RUN] | pipeline | profile | pages | lineage | promote | closure")
+    top.add_argument(
+        "command", nargs="?", metavar="STAGE[@RUN] | pipeline | profile | pages | lineage | promote | closure"
+    )
     top.add_argument("targets", nargs="*", metavar="TARGET", help="a profile, or stages to build")
     top.add_argument("--force", action="store_true", help="pipeline: run every stage, even if nothing changed")
     top.add_argument(
         "--teacher", metavar="WEIGHTS", help="pipeline: folder or Hugging Face model to serve as the teacher"
     )
+    top.add_argument(
+        "--cache", metavar="GIB", type=_gibibytes, help="with --teacher: its KV cache; default: most of a GPU's memory"
+    )
     top.add_argument("--write", action="store_true", help="closure: write the code dependencies into dvc.yaml")
     return top
+
+
+def require_use(options: argparse.Namespace) -> None:
+    """Refuse what the command would ignore.
+
+    Raises:
+        CastawayError: an option is another command's, or `closure` has targets.
+    """
+    for option, command in OPTIONS.items():
+        if getattr(options, option) and options.command != command:
+            raise CastawayError(f"--{option} is an option of {command}, not of {options.command}; leave it out")
+    if options.cache and not options.teacher:
+        raise CastawayError("--cache is the memory of the server that --teacher names; give both, or leave it out")
+    if options.command == "closure" and options.targets:
+        raise CastawayError(f"closure is of all stages; leave {' '.join(options.targets)} out")
+
+
+def _gibibytes(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"it is {text!r}, expected a whole number of GiB from 1 on")
+    return int(text)
 
 
 class _Plain(argparse.RawDescriptionHelpFormatter):
@@ -66,10 +97,12 @@ def run_stage(options: argparse.Namespace) -> int:
 
 
 def run_pipeline(options: argparse.Namespace) -> int:
-    """`python -m flows pipeline [TARGET...] [--force] [--teacher WEIGHTS]`."""
+    """`python -m flows pipeline [TARGET...] [--force] [--teacher WEIGHTS [--cache GIB]]`."""
     from flows.pipeline import main as run
+    from flows.teacher import Weights
 
-    return run(options.targets, force=options.force, teacher=options.teacher)
+    teacher = Weights(options.teacher, options.cache) if options.teacher else None
+    return run(options.targets, force=options.force, teacher=teacher)
 
 
 def run_profile(options: argparse.Namespace) -> int:
@@ -123,6 +156,9 @@ COMMANDS = {
     "promote": run_promote,
     "closure": run_closure,
 }
+
+OPTIONS = {"force": "pipeline", "teacher": "pipeline", "cache": "pipeline", "write": "closure"}
+"""The command that takes an option."""
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

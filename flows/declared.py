@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -157,16 +157,21 @@ def load(root: Path, address: str) -> Declared:
             # By its path: without one DVC reads the dvc.yaml of the working directory.
             return Declared(root, address, repo.stage.load_one(str(root / "dvc.yaml"), address))
         except StageNotFound:
-            names = [stage.addressing for stage in repo.stage.load_all()]
-            close = difflib.get_close_matches(address, names, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"it has {', '.join(names)}"
-            raise CastawayError(f"dvc.yaml has no stage {address}; {hint}") from None
+            raise no_stage(address, [stage.addressing for stage in repo.stage.load_all()]) from None
         except DvcException as error:
             # The error may come from an incomplete dvc.lock, so try again until the file is certainly complete. The
             # time of the file says nothing after a jump of the clock, so not for ever.
             if not _being_written(root / "dvc.lock") or time.monotonic() > end:
                 raise CastawayError(f"dvc.yaml cannot be used: {' '.join(str(error).split())}") from None
         time.sleep(LOCK_WRITE_SECONDS / 10)
+
+
+def no_stage(address: str, names: Sequence[str]) -> CastawayError:
+    """The error that dvc.yaml, which has stages of these names, has none of this address."""
+    close = difflib.get_close_matches(address, names, n=1)
+    of_runs = [name for name in names if name.partition("@")[0] == address.partition("@")[0]]
+    hint = f"did you mean {close[0]}?" if close else f"it has {', '.join(of_runs or names)}"
+    return CastawayError(f"dvc.yaml has no stage {address}; {hint}")
 
 
 def _being_written(path: Path) -> bool:

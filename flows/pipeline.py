@@ -31,18 +31,18 @@ from flows.ready import require_devices, unchanged
 from flows.registry import after_build
 from flows.report import POOL, Outcome, Step
 from flows.reproduce import cached, run_step
-from flows.teacher import on_gpus, serving_for, what_to_serve
+from flows.teacher import Weights, on_gpus, serving_for, what_to_serve
 from flows.turn import turn
 from flows.walk import Memory, Watcher, cores, free_gibibytes, gpus, recorded, walk
 
 
-def main(targets: Sequence[str], *, force: bool, teacher: str | None = None) -> int:
+def main(targets: Sequence[str], *, force: bool, teacher: Weights | None = None) -> int:
     """Build the targets.
 
     Args:
         targets: addresses of stages; none stands for all stages.
         force: run every stage, even if nothing changed.
-        teacher: weights to serve for the stages that use the teacher; None to serve none.
+        teacher: what to serve for the stages that use the teacher; None to serve nothing.
 
     Returns:
         The exit status, 0.
@@ -80,11 +80,17 @@ def plan(root: Path, targets: Sequence[str]) -> list[Step]:
     from dvc.exceptions import DvcException
     from dvc.repo import Repo
     from dvc.repo.reproduce import collect_stages, get_active_graph, plan_repro
+    from dvc.stage.exceptions import StageNotFound
 
     try:
         repo = Repo(str(root))
         graph = get_active_graph(repo.index.graph)
         stages = plan_repro(graph, collect_stages(repo, targets) if targets else None)
+    except StageNotFound as error:
+        # DVC takes `sft` for all stages `sft@RUN`. Of several targets, the first that is missing is told.
+        known = [stage.addressing for stage in repo.stage.load_all()]
+        taken = {*known, *(name.partition("@")[0] for name in known)}
+        raise declared.no_stage(next((one for one in targets if one not in taken), str(error)), known) from None
     except DvcException as error:
         raise CastawayError(f"dvc.yaml cannot be used: {' '.join(str(error).split())}") from None
     steps = []
@@ -101,7 +107,7 @@ def plan(root: Path, targets: Sequence[str]) -> list[Step]:
 
 
 def build(
-    root: Path, params: Params, targets: Sequence[str], steps: Sequence[Step], *, force: bool, teacher: str | None
+    root: Path, params: Params, targets: Sequence[str], steps: Sequence[Step], *, force: bool, teacher: Weights | None
 ) -> list[Outcome]:
     """Build the steps, shown on the screen, in MLflow, and in Prefect if there is a server.
 

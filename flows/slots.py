@@ -11,7 +11,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
@@ -35,6 +35,9 @@ HICCUP = 10.0
 """How long a server that does not answer is asked for a free slot, or to take one back, in seconds."""
 LOCKED, GONE = 423, 410
 """The HTTP status of a slot that another stage holds, and of a lease that has run out or was forgotten."""
+
+_environment = threading.RLock()
+"""Held while the variables of this process name fewer GPUs than it may use."""
 
 
 def slot_name(kind: str, index: int) -> str:
@@ -202,6 +205,20 @@ def visible_variables(kind: str, indices: Sequence[int]) -> dict[str, str]:
     return {VISIBLE[kind]: ",".join(now[index] if index < len(now) else str(index) for index in indices)}
 
 
+@contextmanager
+def seeing(visible: Mapping[str, str]) -> Iterator[None]:
+    """Context in which a process that is started sees these GPUs alone; other threads count them as before."""
+    with _environment:
+        before = {name: os.environ.get(name) for name in visible}
+        os.environ.update(visible)
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
 def _listed(variable: str) -> list[str]:
     """The GPUs that an environment variable names."""
-    return [name.strip() for name in os.environ.get(variable, "").split(",") if name.strip()]
+    with _environment:
+        return [name.strip() for name in os.environ.get(variable, "").split(",") if name.strip()]

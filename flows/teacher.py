@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from castaway.config.sections import TeacherParams
 from castaway.errors import CastawayError
-from castaway.serving.server import running
+from castaway.serving.server import Server
 from castaway.serving.vllm import Serving
 from castaway.teacher.key import secret
 from castaway.tools import hardware
@@ -21,7 +20,7 @@ from flows.lifeline import guarded
 from flows.process import stopping
 from flows.ready import must_run
 from flows.report import Step
-from flows.slots import VISIBLE
+from flows.slots import VISIBLE, seeing
 
 SECTION = "teacher"
 """The section of params.yaml that dvc.yaml lists for each stage that uses the teacher."""
@@ -30,9 +29,19 @@ _one = threading.Lock()
 """The server has one port, so only one of the stages that use it can run at a time."""
 
 
+@dataclass(frozen=True)
+class Weights:
+    """A model to serve as the teacher."""
+
+    model: str
+    """A folder, or the name of a Hugging Face model."""
+    cache_gibibytes: int | None = None
+    """Memory of the KV cache, in GiB; None for most of a GPU's, of which little is then left for a stage on it."""
+
+
 @contextmanager
 def serving_for(
-    root: Path, address: str, weights: str, params: TeacherParams, visible: Mapping[str, str]
+    root: Path, address: str, weights: Weights, params: TeacherParams, visible: Mapping[str, str]
 ) -> Iterator[None]:
     """Context in which the teacher is served at `teacher.url`, if the stage uses it and has to run.
 
@@ -52,19 +61,16 @@ def serving_for(
         return
     with _one, ExitStack() as stack:
         print(f"starting vLLM for {address}; its log is {serving.log.relative_to(root)}", flush=True)
-        # The server gets the environment of this process. A stage on a GPU that starts meanwhile sets its own.
-        before = {name: os.environ.get(name) for name in visible}
-        os.environ.update(visible)
-        try:
-            server = stack.enter_context(running(serving, secret(), stopping))
-        finally:
-            for name, value in before.items():
-                os.environ.pop(name) if value is None else os.environ.update({name: value})
+        with seeing(visible):
+            server = Server(serving, secret())
+        stack.callback(server.stop)
+        # Before it is ready, which takes minutes: a driver that is killed meanwhile takes it along.
         stack.enter_context(guarded(server.process.pid))
+        server.wait_until_ready(stopping)
         yield
 
 
-def what_to_serve(root: Path, weights: str, params: TeacherParams) -> Serving:
+def what_to_serve(root: Path, weights: Weights, params: TeacherParams) -> Serving:
     """The server that the stages expect, from `teacher` in params.yaml.
 
     Raises:
@@ -76,8 +82,9 @@ def what_to_serve(root: Path, weights: str, params: TeacherParams) -> Serving:
     if place.scheme != "http" or place.hostname not in ("127.0.0.1", "localhost", "::1"):
         raise CastawayError(f"teacher.url is {params.url}, which is not this host; start the server there by hand")
     return Serving(
-        weights,
+        weights.model,
         params.model,
+        cache_gibibytes=weights.cache_gibibytes,
         host=place.hostname,
         port=place.port or 80,
         environment=root / ".venv-vllm",

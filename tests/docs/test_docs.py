@@ -141,7 +141,7 @@ PARSED = {
     "python -m flows promote marooned": "needs MLflow's store; tests/flows/test_registry.py",
     "python -m flows pipeline": "forty minutes; tests/flows/test_pipeline.py",
     "python -m flows pipeline merge@marooned --force": "forty minutes; tests/flows/test_pipeline.py",
-    "python -m flows pipeline --teacher FOLDER_OR_NAME": "a server; tests/flows/test_teacher.py",
+    "python -m flows pipeline --teacher FOLDER_OR_NAME --cache 16": "a server; tests/flows/test_teacher.py",
     "python -m flows pipeline ppo@marooned": "forty minutes; tests/flows/test_pipeline.py",
     "python -m flows profile smollm2": "hours; tests/flows/test_profile.py",
     "python -m flows ppo@marooned": "minutes; tests/test_together.py",

@@ -17,8 +17,9 @@ from mlflow import MlflowClient
 
 from castaway.errors import CastawayError
 from flows import pipeline, slots
+from flows.__main__ import COMMANDS, parser
 from flows.__main__ import main as flows
-from flows.__main__ import parser
+from flows.declared import no_stage
 from flows.display import last_text, log_path, new_log
 from flows.environment import silence
 from flows.ready import unchanged
@@ -78,8 +79,10 @@ def test_the_plan_is_dvcs_graph(ship: Repository) -> None:
     assert (steps["mast"].device, steps["mast"].timeout_seconds) == ("cuda", 60)
     assert (steps["sail"].device, steps["sail"].timeout_seconds) == ("cpu", 240 * 60)
     assert [step.address for step in pipeline.plan(ship.root, ["mast"])] == ["sail", "mast"]
-    with pytest.raises(CastawayError, match=r"dvc\.yaml cannot be used: .*keel"):
+    with pytest.raises(CastawayError, match=r"dvc\.yaml has no stage keel; it has sail, mast, flag, anchor"):
         pipeline.plan(ship.root, ["keel"])
+    with pytest.raises(CastawayError, match=r"dvc\.yaml has no stage masts; did you mean mast\?"):
+        pipeline.plan(ship.root, ["sail", "masts"])
 
 
 def test_dvc_decides_what_runs(ship: Repository) -> None:
@@ -327,3 +330,33 @@ def test_a_lost_step_is_an_exit_status(
 def test_options_stand_anywhere(line: str) -> None:
     options = parser().parse_intermixed_args(line.split())
     assert (options.command, options.targets, options.force) == ("pipeline", ["a@x", "b@x"], True)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("sail --force", "--force is an option of pipeline, not of sail"),
+        ("promote --write", "--write is an option of closure, not of promote"),
+        ("closure --teacher weights", "--teacher is an option of pipeline, not of closure"),
+        ("pipeline --cache 4", "--cache is the memory of the server that --teacher names"),
+        ("closure sail", "closure is of all stages; leave sail out"),
+    ],
+)
+def test_what_a_command_would_ignore_is_refused(line: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert flows(line.split()) == 2
+    told = capsys.readouterr()
+    assert told.err.startswith(f"error: {words}") and told.err.count("\n") == 1 and told.out == ""
+
+
+def test_without_a_command_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert flows([]) == 0
+    shown = capsys.readouterr().out
+    for command in COMMANDS:
+        assert f"\npython -m flows {command} " in shown
+
+
+def test_a_mistyped_stage_is_told_with_those_there_are() -> None:
+    names = ["base@games", "sft@marooned", "sft@strictbot"]
+    assert str(no_stage("sft", names)) == "dvc.yaml has no stage sft; it has sft@marooned, sft@strictbot"
+    assert str(no_stage("sft@x", names)) == "dvc.yaml has no stage sft@x; it has sft@marooned, sft@strictbot"
+    assert str(no_stage("sft@maroned", names)) == "dvc.yaml has no stage sft@maroned; did you mean sft@marooned?"

@@ -21,7 +21,8 @@ from castaway.tasks.registry import read_params
 from castaway.tools.hardware import Device
 from flows import pipeline
 from flows.ready import must_run
-from flows.teacher import on_gpus, serving_for, what_to_serve
+from flows.slots import visible_variables
+from flows.teacher import Weights, on_gpus, serving_for, what_to_serve
 from tests.flows.conftest import Repository
 from tests.flows.running import until
 from tests.miniature import ROOT, make_clone
@@ -59,12 +60,21 @@ def healthy(port: int) -> bool:
         return False
 
 
+def serves(port: int) -> bool:
+    """Whether a process of the stand-in for vLLM was told this port, and runs."""
+    return any(
+        str(port) in one.info["cmdline"] and one.info["status"] != psutil.STATUS_ZOMBIE
+        for one in psutil.process_iter(["cmdline", "status"])
+        if one.info["cmdline"]
+    )
+
+
 def test_it_is_there_while_a_stage_asks_it(root: Path) -> None:
     port = free_port()
     params = teacher(url=f"http://127.0.0.1:{port}/v1")
-    with serving_for(root, "sft@marooned", "good", params, {}):
+    with serving_for(root, "sft@marooned", Weights("good"), params, {}):
         assert not healthy(port)
-    with serving_for(root, "ppo@marooned", "good", params, {}):
+    with serving_for(root, "ppo@marooned", Weights("good"), params, {}):
         assert healthy(port)
     assert not healthy(port)
 
@@ -79,7 +89,11 @@ def test_it_is_there_while_a_stage_asks_it(root: Path) -> None:
 )
 def test_what_cannot_be_served_here_is_told_before_anything_starts(changes: dict[str, str], sentence: str) -> None:
     with pytest.raises(CastawayError, match=sentence):
-        what_to_serve(ROOT, "good", teacher(**changes))
+        what_to_serve(ROOT, Weights("good"), teacher(**changes))
+
+
+def test_its_memory_beside_a_training_can_be_limited() -> None:
+    assert what_to_serve(ROOT, Weights("good", 16), teacher()).cache_gibibytes == 16
 
 
 JUDGED = """\
@@ -107,7 +121,7 @@ def test_it_is_not_started_for_what_dvc_restores(repository: Callable[[str], Rep
         path.unlink()
     assert not must_run(made.root, "ppo")  # the run-cache has it
     port = free_port()
-    with serving_for(made.root, "ppo", "good", teacher(url=f"http://127.0.0.1:{port}/v1"), {}):
+    with serving_for(made.root, "ppo", Weights("good"), teacher(url=f"http://127.0.0.1:{port}/v1"), {}):
         assert not healthy(port)
     shutil.rmtree(made.root / ".dvc/cache/files")
     assert must_run(made.root, "ppo")
@@ -125,7 +139,7 @@ def test_it_sees_the_gpu_of_its_stage_and_nobody_else_does(root: Path, monkeypat
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
     port = free_port()
     visible = {"CUDA_VISIBLE_DEVICES": "1"}
-    with serving_for(root, "ppo@marooned", "good", teacher(url=f"http://127.0.0.1:{port}/v1"), visible):
+    with serving_for(root, "ppo@marooned", Weights("good"), teacher(url=f"http://127.0.0.1:{port}/v1"), visible):
         assert os.environ["CUDA_VISIBLE_DEVICES"] == "0,1"
         (server,) = [
             process
@@ -135,13 +149,34 @@ def test_it_sees_the_gpu_of_its_stage_and_nobody_else_does(root: Path, monkeypat
         assert server.environ()["CUDA_VISIBLE_DEVICES"] == "1"
 
 
+def test_a_stage_that_begins_while_it_starts_gets_a_gpu_of_its_own(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5")
+    found: list[dict[str, str]] = []
+
+    def stopping() -> bool:  # asked while the server starts
+        found.append(visible_variables("cuda", [0]))
+        return True
+
+    monkeypatch.setattr("flows.teacher.stopping", stopping)
+    serving = serving_for(
+        root,
+        "ppo@marooned",
+        Weights("sick"),
+        teacher(url=f"http://127.0.0.1:{free_port()}/v1"),
+        {"CUDA_VISIBLE_DEVICES": "5"},
+    )
+    with pytest.raises(KeyboardInterrupt), serving:
+        pass
+    assert found == [{"CUDA_VISIBLE_DEVICES": "4"}]
+
+
 def test_a_port_that_is_taken_is_told_in_one_sentence(root: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         params = teacher(url=f"http://127.0.0.1:{taken.getsockname()[1]}/v1")
         sentence = r"port \d+ of 127\.0\.0\.1 cannot be used .Address already in use"
-        serving = serving_for(root, "ppo@marooned", "good", params, {})
+        serving = serving_for(root, "ppo@marooned", Weights("good"), params, {})
         with pytest.raises(CastawayError, match=sentence), serving:
             pass
 
@@ -151,19 +186,25 @@ import os, signal
 from pathlib import Path
 from castaway.config.sections import TeacherParams
 from castaway.tasks.registry import read_params
-from flows.teacher import serving_for
+from flows import teacher
 chosen = read_params(Path("params.yaml")).teacher
 params = TeacherParams.model_validate({**chosen.model_dump(), "kind": "openai", "url": os.environ["URL"]})
-with serving_for(Path.cwd(), "ppo@marooned", "good", params, {}):
+def die():
     print("here", flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
+if os.environ["WEIGHTS"] == "sick":
+    teacher.stopping = die  # asked while the server starts
+with teacher.serving_for(Path.cwd(), "ppo@marooned", teacher.Weights(os.environ["WEIGHTS"]), params, {}):
+    die()
 """
 
 
-def test_it_ends_with_a_driver_that_is_killed(root: Path) -> None:
+@pytest.mark.parametrize("weights", ["good", "sick"])  # one that serves, and one that is still starting
+def test_it_ends_with_a_driver_that_is_killed(root: Path, weights: str) -> None:
     port = free_port()
-    variables = {**os.environ, "URL": f"http://127.0.0.1:{port}/v1", "PYTHONPATH": str(ROOT)}
+    url = f"http://127.0.0.1:{port}/v1"
+    variables = {**os.environ, "URL": url, "PYTHONPATH": str(ROOT), "WEIGHTS": weights}
     done = subprocess.run([sys.executable, "-c", KILLED], cwd=root, env=variables, stdout=subprocess.PIPE, text=True)
     assert done.returncode == -signal.SIGKILL
     assert "here\n" in done.stdout
-    until(lambda: not healthy(port), "the end of the server")
+    until(lambda: not serves(port), "the end of the server")
