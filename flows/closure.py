@@ -63,8 +63,15 @@ def main(root: Path, *, write: bool) -> int:
     if write and differing:
         with path.open("w", encoding="utf-8") as file:
             yaml.dump(document, file)
-    print(f"{len(differing)} places {'written' if write else 'differ'}" if differing else "dvc.yaml lists what is used")
+    print(_summary(len(differing), written=write))
     return 0 if write else min(len(differing), 1)
+
+
+def _summary(count: int, *, written: bool) -> str:
+    if not count:
+        return "dvc.yaml lists what is used"
+    place, differ = ("place", "differs") if count == 1 else ("places", "differ")
+    return f"{count} {place} {'written' if written else differ}"
 
 
 def _differing(root: Path, document: Any, params: Params) -> Iterator[str]:

@@ -112,6 +112,7 @@ def _end(step: Step, number: UUID) -> bool:
     Raises:
         CastawayError: the stage failed there.
     """
+    from prefect.exceptions import ObjectNotFound
     from prefect.states import Crashed
 
     silent, told = 0.0, False
@@ -134,6 +135,8 @@ def _end(step: Step, number: UUID) -> bool:
                     return False
         except (CastawayError, InterruptedError):
             raise
+        except ObjectNotFound:
+            raise CastawayError(f"{step.address} failed elsewhere: its run was deleted on the Prefect server") from None
         except Exception as error:  # the server is away: the worker goes on
             if not told:
                 warn(error)

@@ -23,7 +23,7 @@ from castaway.tools.lineage.locked import Locked, locked_stages
 from castaway.tools.view import view_of
 from flows import environment, results
 from flows.records import record_of
-from flows.store import client, experiment_id, is_missing, metric_name
+from flows.store import client, experiment_id, is_missing, metric_name, needed
 from flows.tracking import BUFFER
 
 RECORDED = "castaway.recorded_run"
@@ -36,7 +36,7 @@ def main(targets: Sequence[str]) -> int:
     """Sync or check.
 
     Raises:
-        CastawayError: the target is neither.
+        CastawayError: the target is neither, or the store cannot be used.
     """
     actions = {"sync": sync, "check": check}
     if len(targets) != 1 or targets[0] not in actions:
@@ -44,7 +44,8 @@ def main(targets: Sequence[str]) -> int:
     root = environment.find_root()
     stages = locked_stages(root)
     environment.silence(root)
-    return actions[targets[0]](root, stages)
+    with needed():
+        return actions[targets[0]](root, stages)
 
 
 def sync(root: Path, stages: Mapping[str, Locked]) -> int:
@@ -71,7 +72,10 @@ def sync(root: Path, stages: Mapping[str, Locked]) -> int:
         if mlflow.get_run(run_id).info.status != "FINISHED":  # MLflow was away when the stage ended
             mlflow.set_terminated(run_id, "FINISHED")
         tagged += 1
-    print(f"tagged {tagged} runs, made {made}" + (f"; no record for {', '.join(unknown)}" if unknown else ""))
+    print(
+        f"tagged {tagged} {'run' if tagged == 1 else 'runs'}, made {made}"
+        + (f"; no record for {', '.join(unknown)}" if unknown else "")
+    )
     return 0
 
 

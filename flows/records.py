@@ -84,7 +84,10 @@ class Curves:
         self._rows: dict[int, dict[str, float]] = {}
         self._journal = journal
         journal.parent.mkdir(parents=True, exist_ok=True)
-        for line in journal.read_text(encoding="utf-8").splitlines() if journal.exists() else ():
+        written = journal.read_text(encoding="utf-8") if journal.exists() else ""
+        if written and not written.endswith("\n"):  # the next line must not be glued to a broken one
+            journal.write_text(f"{written}\n", encoding="utf-8")
+        for line in written.splitlines():
             try:
                 row = json.loads(line)
             except ValueError:  # the line that was being written when the stage was killed

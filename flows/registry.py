@@ -26,7 +26,7 @@ from castaway.tools.lineage.locked import Locked, locked_stages
 from flows import environment
 from flows.lineage import existing
 from flows.report import Outcome
-from flows.store import client, experiment_id, is_missing, one_line
+from flows.store import client, experiment_id, is_missing, needed, one_line
 
 CHAMPION = "champion"
 """The alias of the best model of a run."""
@@ -63,7 +63,7 @@ def main(targets: Sequence[str]) -> int:
         0 if each is the champion of its run, else 1.
 
     Raises:
-        CastawayError: there is no such run, or its model or its evaluation is missing.
+        CastawayError: there is no such run, its model or its evaluation is missing, or the store cannot be used.
     """
     root = environment.find_root()
     params = read_params(root / "params.yaml")
@@ -72,7 +72,8 @@ def main(targets: Sequence[str]) -> int:
         if run not in params.tasks:
             raise CastawayError(f"params.yaml has no run {run}; it has {', '.join(params.tasks)}")
     environment.silence(root)
-    found = [promote(root, params, stages, run) for run in targets or built(stages, params)]
+    with needed():
+        found = [promote(root, params, stages, run) for run in targets or built(stages, params)]
     print("\n".join(map(str, found)) or "no run has both a merged model and an evaluation yet; `dvc repro` builds them")
     return int(not all(one.champion for one in found))
 

@@ -10,10 +10,12 @@ import logging
 import os
 import re
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from castaway.errors import CastawayError
 from flows.environment import main_root, store_of
 
 SQLITE = "sqlite:///"
@@ -50,6 +52,22 @@ def client(again: int = 0) -> Any:
         folder, _, name = address.rpartition("/")
         address = f"{folder}/{'./' * again}{name}"
     return MlflowClient(address)
+
+
+@contextmanager
+def needed() -> Iterator[None]:
+    """Context of a command that can do nothing without the store: its failure is told in one sentence.
+
+    Raises:
+        CastawayError: the store cannot be reached, is locked or is damaged.
+    """
+    from mlflow.exceptions import MlflowException
+
+    try:
+        yield
+    except (MlflowException, OSError, sqlite3.Error) as error:
+        place, remedy = os.environ["MLFLOW_TRACKING_URI"], "start it, or set MLFLOW_TRACKING_URI to another"
+        raise CastawayError(f"MLflow's store {place} cannot be used ({one_line(error)}); {remedy}") from None
 
 
 def require_database(path: Path) -> None:

@@ -122,6 +122,14 @@ def test_nothing_built_is_told(repository: Callable[[str], Repository]) -> None:
         locked_stages(made.root)
 
 
+@pytest.mark.parametrize("command", ["sync", "check"])
+def test_a_store_that_cannot_be_used_is_told(built: Repository, command: str) -> None:
+    done = built.run("flows", "lineage", command, MLFLOW_TRACKING_URI="sqlite:////proc/nowhere/mlflow.db")
+    assert done.returncode == 2
+    assert "error: MLflow's store sqlite:////proc/nowhere/mlflow.db cannot be used (" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 # What made what, through everything that happens to a repository ----------------------------------------------------
 
 

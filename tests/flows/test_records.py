@@ -32,3 +32,14 @@ def test_the_first_row_of_a_list_has_every_name(tmp_path: Path) -> None:
     assert [json.loads(line) for line in (tmp_path / "curves.jsonl").read_text().splitlines()] == rows
     assert json.loads((tmp_path / "curves.json").read_text()) == [{**rows[0], "sft_loss": None}, rows[1]]
     assert list(json.loads((tmp_path / "curves.json").read_text())[0]) == ["step", "loss", "sft_loss"]
+
+
+def test_a_line_that_was_cut_off_costs_no_later_one(tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    Curves(journal).add(1, {"loss": 1.0})
+    with journal.open("a", encoding="utf-8") as file:
+        file.write('{"step": 2, "lo')
+    Curves(journal).add(2, {"loss": 0.5})
+    Curves(journal).write(tmp_path / "curves.jsonl")
+    rows = [{"step": 1, "loss": 1.0}, {"step": 2, "loss": 0.5}]
+    assert [json.loads(line) for line in (tmp_path / "curves.jsonl").read_text().splitlines()] == rows
