@@ -57,7 +57,8 @@ class Node:
     def metrics(self) -> str:
         """The figures of the stage."""
         found = self.ancestor.metrics if self.ancestor else {}
-        return _some([f"{key} {value:.4g}" for key, value in found.items()])
+        # A count in full: 12000, and not 1.2e+04.
+        return _some([f"{key} {value if isinstance(value, int) else f'{value:.4g}'}" for key, value in found.items()])
 
 
 def grow(ancestors: Sequence[Ancestor]) -> Node:

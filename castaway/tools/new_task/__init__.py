@@ -32,8 +32,12 @@ def write_package(name: str, folder: Path) -> str:
     Raises:
         CastawayError: the name cannot be a task's, or the folder is there already.
     """
-    if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
-        raise CastawayError(f"the task's name is {name!r}, expected small letters, digits and underscores")
+    if keyword.iskeyword(name):
+        raise CastawayError(f"the task's name is {name!r}, a word of Python's own; choose another name")
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+        raise CastawayError(
+            f"the task's name is {name!r}, expected lower-case letters, digits and underscores, a letter first"
+        )
     if name in task_names():
         raise CastawayError(f"there is a task {name} already; choose another name")
     if folder.exists():

@@ -4,6 +4,8 @@ import hashlib
 import json
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from typer.testing import CliRunner
@@ -12,7 +14,7 @@ from castaway.cli.main import app
 from castaway.errors import CastawayError
 from castaway.tools.lineage.ancestry import ancestry, wanted
 from castaway.tools.lineage.locked import Locked, locked_stages
-from castaway.tools.lineage.show import OLDER
+from castaway.tools.lineage.show import OLDER, Node
 from tests.castaway.tools.marooned.replay.browser import chromium
 
 HOSTILE = "<script>document.title = 'taken'</script>"
@@ -199,3 +201,9 @@ def test_overrides_are_read_as_dvc_writes_them() -> None:
 def test_nothing_built_is_told(tmp_path: Path) -> None:
     with pytest.raises(CastawayError, match=r"there is no dvc\.lock"):
         locked_stages(tmp_path)
+
+
+def test_counts_are_shown_in_full() -> None:
+    figures = {"examples": 12000, "loss": 0.184921}
+    ancestor = SimpleNamespace(metrics=figures)
+    assert Node("data/marooned/sft", "", cast(Any, ancestor), False, []).metrics == "examples 12000, loss 0.1849"
