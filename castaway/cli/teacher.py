@@ -88,7 +88,7 @@ def check(url: Url = None, model: Model = None, params: Config = Path("params.ya
         judged = teacher.judge(attempts)
     except TeacherOutage as error:
         # What it tells of a stage that goes on does not hold here.
-        raise CastawayError(str(error).partition(";")[0]) from None
+        raise CastawayError(str(error).partition("; start it and run")[0]) from None
     finally:
         teacher.close()
     rows = []
