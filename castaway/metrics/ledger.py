@@ -6,8 +6,11 @@ a row. An evaluation that is made again from the same inputs asks nothing new, s
 
 from __future__ import annotations
 
+import fcntl
 import json
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypedDict
 
@@ -53,15 +56,30 @@ def add(path: Path, rows: Iterable[Asking]) -> None:
     Raises:
         CastawayError: the file is not a ledger.
     """
-    known = {(row["block"], row["stage_key"]): row for row in read(path)}
-    for row in rows:
-        known.setdefault((row["block"], row["stage_key"]), row)
-    found = sorted(known.values(), key=lambda row: (row["asked"], row["stage_key"]))
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Replaced as a whole: a process that dies here leaves the old ledger.
-    draft = path.with_suffix(".tmp")
-    draft.write_text(json.dumps({"asked": found}, indent=2, sort_keys=True) + "\n", "utf-8")
-    draft.replace(path)
+    with _alone(path.parent):
+        known = {(row["block"], row["stage_key"]): row for row in read(path)}
+        for row in rows:
+            known.setdefault((row["block"], row["stage_key"]), row)
+        found = sorted(known.values(), key=lambda row: (row["asked"], row["stage_key"]))
+        # Replaced as a whole: a process that dies here leaves the old ledger.
+        draft = path.with_suffix(".tmp")
+        draft.write_text(json.dumps({"asked": found}, indent=2, sort_keys=True) + "\n", "utf-8")
+        draft.replace(path)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Context in which no other process of this machine writes here: experiments end beside each other.
+
+    What is locked is the folder. The ledger is a new file each time, and a file for the lock would be one more in git.
+    """
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def sentence(rows: list[Asking], stage_key: str) -> str:

@@ -1,5 +1,6 @@
 """The ledger keeps every asking, and says how fresh the ids of an evaluation were."""
 
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,22 @@ def test_rows_are_kept_and_a_repeated_evaluation_adds_none(tmp_path: Path) -> No
     assert path.read_bytes() == before
     ledger.add(path, [asking("two", asked="2026-11-23T10:00:00+00:00")])
     assert [row["stage_key"] for row in ledger.read(path)] == ["two", "one"], "in the order in which they were asked"
+
+
+def add_one_by_one(path: Path, name: str) -> None:
+    for number in range(50):
+        ledger.add(path, [asking(f"{name} {number}")])
+
+
+def test_no_row_is_lost_where_two_evaluations_end_at_once(tmp_path: Path) -> None:
+    path = tmp_path / ledger.FILE
+    beside = get_context("spawn").Process(target=add_one_by_one, args=(path, "beside"))
+    beside.start()
+    while beside.is_alive() and not path.exists():
+        beside.join(0.001)
+    add_one_by_one(path, "here")
+    beside.join()
+    assert beside.exitcode == 0 and len(ledger.read(path)) == 100
 
 
 def test_the_sentence_counts_earlier_askings_of_the_same_block() -> None:
