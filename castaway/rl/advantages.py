@@ -18,18 +18,22 @@ has ended there; if it merely was cut off, V' is the value of the turn that foll
 The others need no critic. They compare the discounted return G_t = r_t + gamma * G_{t+1}, at the same two speeds, with
 those of a group of trajectories at the same turn, so process rewards of single turns count in all of them:
 
-- `reinforce`: the group are all trajectories of the agent's role. A = G - mean of the others (Williams 1992; a baseline
-  for each role, as in SPIRAL, Liu et al. 2025, arXiv:2506.24119);
+- `reinforce`: the group are all trajectories of the agent's role. A = G - mean of those from other episodes (Williams
+  1992; a baseline for each role, as in SPIRAL, Liu et al. 2025, arXiv:2506.24119). What the agent's companions in its
+  own episode are paid depends on its words, so they are left out, and with them those of the same episode played again;
 - `rloo`: the group are those of the same agent in the same episode, which is played `ppo.group_size` times.
   A = G - mean of the others (Ahmadian et al. 2024, arXiv:2402.14740);
 - `grpo`: the same group. A = (G - mean of all) / deviation of all (Shao et al. 2024, arXiv:2402.03300, section 4.1.3).
 
-**Bias.** The baselines of `reinforce` and `rloo` do not depend on the trajectory's own words, so the mean of
-A * grad log p, summed over tokens, is the gradient of the expected return; so it is for `gae` with both lambdas 1, with
-any values. `grpo` divides by what the same draws came to, so its mean is not the gradient of the return: with groups of
-two and single turns, A is 1 for the better one and -1 for the other, by how much it may be better. Tests work all of
-this out. In an update the sum over tokens is divided by their number, which depends on the lengths that were drawn, and
-`gae` and `reinforce` have a batch in common; both biases fall with the number of turns in a minibatch.
+**Bias.** The baselines of `reinforce` and `rloo` do not depend on the trajectory's own words, so without discounts the
+mean of A * grad log p, summed over tokens, is the gradient of the expected return; so it is for `gae` with both lambdas
+1, with any values. With a gamma below 1 each turn is weighed as if the episode began with it: by 1 / gamma_turn^k more,
+k rounds after the beginning, than in the gradient of the discounted return (Nota and Thomas 2020, arXiv:1906.07073).
+`grpo` divides by what the same draws came to, so its mean is not the gradient of the return: with groups of two and
+single turns, A is 1 for the better one and -1 for the other, by how much it may be better. Tests work all of this out.
+In an update `gae` is whitened and `reinforce` and `rloo` are scaled by what the same batch came to, and the sum over
+tokens is divided by their number, which depends on the lengths that were drawn; these biases fall with the number of
+turns in a batch and in a minibatch.
 """
 
 from __future__ import annotations
@@ -112,11 +116,13 @@ class Member:
     """A trajectory as the others of its group see it."""
 
     group: Hashable
+    task_id: int
+    """Of its episode."""
     starts: Starts
 
 
 def group_advantages(
-    own: Sequence[tuple[Hashable, list[list[float]]]], everybody: Sequence[Member], estimator: Estimator
+    own: Sequence[tuple[Member, list[list[float]]]], everybody: Sequence[Member], estimator: Estimator
 ) -> list[list[list[float]]]:
     """Advantages of trajectories by their groups.
 
@@ -124,24 +130,41 @@ def group_advantages(
     baseline is 0.
 
     Args:
-        own: for each trajectory its group, and the returns of its tokens, turn by turn.
+        own: the trajectories of this process, each with the returns of its tokens, turn by turn.
         everybody: all trajectories of the batch, with those of other processes, `own` among them.
         estimator: any but `gae`.
     """
-    at: dict[tuple[Hashable, int], list[float]] = {}
+    groups: dict[tuple[Hashable, int], list[float]] = {}
+    episodes: dict[tuple[Hashable, int, int], list[float]] = {}
     for member in everybody:
         for number, start in enumerate(member.starts):
-            at.setdefault((member.group, number), []).append(start)
-    return [
-        [_compared(turn, at[group, number], estimator) for number, turn in enumerate(turns)] for group, turns in own
-    ]
+            groups.setdefault((member.group, number), []).append(start)
+            episodes.setdefault((member.group, member.task_id, number), []).append(start)
+    found = []
+    for one, turns in own:
+        compared = []
+        for number, turn in enumerate(turns):
+            together = episodes[one.group, one.task_id, number] if estimator == "reinforce" else turn[:1]
+            compared.append(_compared(turn, groups[one.group, number], together, estimator))
+        found.append(compared)
+    return found
 
 
-def _compared(turn: list[float], group: Sequence[float], estimator: Estimator) -> list[float]:
-    """The returns of a turn's tokens, compared with the returns of its group, its own among them."""
+def _compared(
+    turn: list[float], group: Sequence[float], together: Sequence[float], estimator: Estimator
+) -> list[float]:
+    """The returns of a turn's tokens, compared with the returns of its group.
+
+    Args:
+        turn: the returns.
+        group: of the whole group, those of `together` among them.
+        together: what is no baseline: its own return, and those that depend on its words.
+        estimator: any but `gae`.
+    """
     if estimator == "grpo":
         mean = fmean(group)
         deviation = sqrt(fmean([(start - mean) ** 2 for start in group]))
         return [(value - mean) / deviation if deviation > 1e-6 else 0.0 for value in turn]
-    baseline = (sum(group) - turn[0]) / (len(group) - 1) if len(group) > 1 else 0.0
+    others = len(group) - len(together)
+    baseline = (sum(group) - sum(together)) / others if others else 0.0
     return [value - baseline for value in turn]

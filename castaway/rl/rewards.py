@@ -154,10 +154,12 @@ def _advantages(
     ]
     if params.estimator != "gae":
         found = [returns(paid, discounts, rows) for paid, rows in zip(rewards, rounds, strict=True)]
-        keys = [_group(trajectory, params) for trajectory in trajectories]
-        mine = [Member(key, [turn[0] for turn in turns]) for key, turns in zip(keys, found, strict=True)]
+        mine = [
+            Member(_group(trajectory, params), trajectory.task_id, [turn[0] for turn in turns])
+            for trajectory, turns in zip(trajectories, found, strict=True)
+        ]
         everybody = [member for part in ranks.gather(mine) for member in part]
-        compared = group_advantages(list(zip(keys, found, strict=True)), everybody, params.estimator)
+        compared = group_advantages(list(zip(mine, found, strict=True)), everybody, params.estimator)
         return [turn for turns in compared for turn in turns], [turn for turns in found for turn in turns]
     advantages: list[list[float]] = []
     targets: list[list[float]] = []

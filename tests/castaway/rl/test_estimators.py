@@ -21,8 +21,18 @@ NUMBERS = st.floats(-3, 3, allow_nan=False)
 
 
 def compared(estimator: Estimator, *trajectories: list[list[float]], groups: Sequence[str] = "aaaa") -> object:
-    own = list(zip(groups, trajectories, strict=False))
-    return group_advantages(own, [Member(group, [turn[0] for turn in turns]) for group, turns in own], estimator)
+    pairs = enumerate(zip(groups, trajectories, strict=False))
+    return of_members([(Member(group, number, starts(turns)), turns) for number, (group, turns) in pairs], estimator)
+
+
+def starts(turns: list[list[float]]) -> list[float]:
+    """The returns from the beginning of each turn on."""
+    return [turn[0] for turn in turns]
+
+
+def of_members(own: list[tuple[Member, list[list[float]]]], estimator: Estimator) -> list[list[list[float]]]:
+    """The advantages of trajectories that are a whole batch."""
+    return group_advantages(own, [member for member, _ in own], estimator)
 
 
 def test_returns_are_discounted_at_two_speeds() -> None:
@@ -43,6 +53,12 @@ def test_a_trajectory_without_others_has_no_baseline() -> None:
 def test_grpo_divides_by_the_deviation_of_the_group() -> None:
     assert compared("grpo", [[6.0, 4.0]], [[2.0]]) == [[[1.0, 0.0]], [[-1.0]]]
     assert compared("grpo", [[2.0]], [[2.0]]) == [[[0.0]], [[0.0]]]
+
+
+def test_who_was_in_the_same_episode_is_no_baseline_of_a_role() -> None:
+    own = [(Member("crew", task_id, [paid]), [[paid]]) for task_id, paid in ((1, 6.0), (1, 5.0), (2, 2.0), (3, 1.0))]
+    # The others: 2 and 1 for the first two; 6, 5 and 1 for the third.
+    assert of_members(own, "reinforce") == [[[4.5]], [[3.5]], [[-2.0]], [[1.0 - 13 / 3]]]
 
 
 class Played(NamedTuple):
@@ -90,15 +106,14 @@ def true_gradient(logits: torch.Tensor, paid: Sequence[float]) -> torch.Tensor:
     return gradient
 
 
-def by(estimator: Estimator, values: Sequence[float] = (0.0, 0.0)) -> Advantages:
+def by(estimator: Estimator, values: Sequence[float] = (0.0, 0.0), discounts: Discounts = PLAIN) -> Advantages:
     """The estimator as a function of the rewards of two trajectories of one group."""
 
     def advantages(pair: Sequence[list[list[float]]]) -> list[list[list[float]]]:
         if estimator == "gae":
-            return [gae(paid, [[value] for value in values[: len(paid)]], PLAIN) for paid in pair]
-        found = [returns(paid, PLAIN) for paid in pair]
-        own = [("group", turns) for turns in found]
-        return group_advantages(own, [Member("group", [turn[0] for turn in turns]) for turns in found], estimator)
+            return [gae(paid, [[value] for value in values[: len(paid)]], discounts) for paid in pair]
+        found = enumerate(returns(paid, discounts) for paid in pair)
+        return of_members([(Member("group", number, starts(turns)), turns) for number, turns in found], estimator)
 
     return advantages
 
@@ -124,3 +139,39 @@ def test_the_mean_gradient_of_grpo_does_not_know_by_how_much(logit: float, bette
     chance = torch.sigmoid(leaf.detach()[0])
     assert found[0].item() == pytest.approx((chance * (1 - chance)).item())
     assert true_gradient(leaf, (0.0, better, 0.0, 0.0))[0].item() == pytest.approx((better * found[0]).item())
+
+
+@given(logits=st.tuples(NUMBERS, NUMBERS), paid=st.tuples(*[NUMBERS] * 8))
+@settings(deadline=None, max_examples=25)
+def test_the_baseline_of_a_role_adds_nothing_to_the_mean_gradient_of_companions(
+    logits: tuple[float, float], paid: tuple[float, ...]
+) -> None:
+    """In two episodes two agents of one role choose at once, and each is paid by what both have chosen."""
+    leaf = torch.tensor(logits, dtype=torch.float64, requires_grad=True)
+    added = torch.zeros_like(leaf)
+    for choices in product((False, True), repeat=4):
+        signs = torch.tensor([1.0 if choice else -1.0 for choice in choices], dtype=torch.float64)
+        logs = torch.nn.functional.logsigmoid(signs * leaf.repeat(2))
+        own = []
+        for number in range(4):
+            task_id, agent = divmod(number, 2)
+            value = paid[4 * agent + 2 * choices[2 * task_id] + choices[2 * task_id + 1]]
+            own.append((Member("crew", task_id, [value]), [[value]]))
+        pairs = zip(of_members(own, "reinforce"), own, strict=True)
+        baselines = torch.tensor([turns[0][0] - member.starts[0] for turns, (member, _) in pairs], dtype=torch.float64)
+        (gradient,) = torch.autograd.grad((baselines * logs).sum(), leaf, retain_graph=True)
+        added += logs.sum().exp().detach() * gradient
+    assert torch.allclose(added, torch.zeros_like(added), atol=1e-9)
+
+
+@pytest.mark.parametrize("estimator", ["gae", "rloo", "reinforce"])
+@given(logits=st.tuples(NUMBERS, NUMBERS), paid=st.tuples(*[NUMBERS] * 4))
+@settings(deadline=None, max_examples=25)
+def test_with_a_discount_later_turns_weigh_more_than_in_the_gradient_of_the_discounted_return(
+    estimator: Estimator, logits: tuple[float, float], paid: tuple[float, ...]
+) -> None:
+    leaf = torch.tensor(logits, dtype=torch.float64, requires_grad=True)
+    found = mean_gradient(leaf, paid, by(estimator, discounts=Discounts(0.5, 1.0, 1.0, 1.0)))
+    # What the second turn pays counts half; its own gradient is found whole.
+    wanted = true_gradient(leaf, (*paid[:2], 0.5 * paid[2], 0.5 * paid[3]))
+    assert torch.allclose(found, wanted * torch.tensor([1.0, 2.0]), atol=1e-9)

@@ -169,6 +169,16 @@ def test_leave_one_out_is_scaled_and_not_shifted() -> None:
     assert [sample.returns[0] for sample in samples] == [5.0, 1.0, 2.0]
 
 
+def test_scaled_by_itself_a_pair_does_not_know_by_how_much_the_one_is_better() -> None:
+    """Whatever the estimator: only a larger batch has a scale that one turn hardly changes."""
+    for estimator in ("gae", "rloo", "grpo"):
+        params = PLAIN.model_copy(update={"estimator": estimator, "group_size": 2})
+        for better in (1.5, 7.0):
+            pair = [Trajectory(3, "walker", "walker", [turn(reward, tokens=1)]) for reward in (better, 1.0)]
+            samples = make_samples(pair, [[[-1.0]]] * 2, [[0.0]] * 2, params, 0.0)
+            assert [sample.advantages[0] for sample in samples] == pytest.approx([1.0, -1.0])
+
+
 def test_token_rewards_hold_the_kl_penalty_and_the_reward_at_the_end() -> None:
     # -0.1 * (-1 + 3) = -0.2;  -0.1 * (-1 + 1) + 5
     assert token_rewards(turn(0.0).logprobs, [-3.0, -1.0], 5.0, 0.1, "k1") == pytest.approx([-0.2, 5.0])
