@@ -3,7 +3,9 @@
 Rollout n + 1 is drawn from the weights before update n, by a twin of the actor in a thread of its own: the device
 learns while a served teacher judges. PPO's ratio is against the log-probabilities that were recorded when the tokens
 were drawn, so it is exact; when an update begins it is already one update away from 1 (one step off-policy, as in
-Noukhovitch et al. 2024, "Asynchronous RLHF", arXiv:2410.18252). Which thread is faster does not change what is drawn.
+Noukhovitch et al. 2024, "Asynchronous RLHF", arXiv:2410.18252). The distance from the reference policy, in the reward
+and in the report, is that of the weights of the moment all the same: they read each reply once more. Which thread is
+faster does not change what is drawn.
 """
 
 from __future__ import annotations

@@ -97,8 +97,8 @@ class PpoTrainer:
         self._ready: Batch | None = None
         """Played while the last update was made."""
         self._rescores = params.importance_cap is not None or actor.causal.dtype != torch.float32
-        """Whether replies are read again before the update: another engine's log-probabilities of the same tokens
-        differ, and in bfloat16 already those of a pass with cached keys and values."""
+        """Whether the update's ratio is against a new reading of the replies: another engine's log-probabilities of
+        the same tokens differ, and in bfloat16 already those of a pass with cached keys and values."""
         self._tokenizer = tokenizer
         self._make, self._teacher, self._scorer = make, teacher, scorer
         self._curves = curves
@@ -270,7 +270,8 @@ class PpoTrainer:
         with self.actor.reference():
             references = by_trajectory([logprobs for logprobs, _ in self._update.score_all(pairs)], trajectories)
         own = None
-        if self._rescores:
+        # What was played ahead was drawn by the policy of one update before, at another distance from the reference.
+        if self._rescores or self.params.ahead:
             read = self._update.score_all(pairs)
             own = by_trajectory([logprobs for logprobs, _ in read], trajectories)
             for turn, (_, values) in zip(turns, read, strict=True):
@@ -282,7 +283,11 @@ class PpoTrainer:
             scores = [score if turn.valid else 0.0 for turn, score in zip(turns, scores, strict=True)]
         in_reward = self.kl.value if self.params.kl_in == "reward" else 0.0
         model_scores = by_trajectory(scores, trajectories)
-        return make_samples(trajectories, references, model_scores, self.params, in_reward, own, self.ranks), scores
+        recorded = not self._rescores
+        samples = make_samples(
+            trajectories, references, model_scores, self.params, in_reward, own, self.ranks, ratio_to_sampler=recorded
+        )
+        return samples, scores
 
     # 5. Corrections ------------------------------------------------------------------------------------------------
 

@@ -22,12 +22,15 @@ class Sample:
     turn: Turn
     reference: list[float]
     """Log-probabilities in nats under the reference policy."""
+    own: list[float]
+    """The same under the trainer's policy before the update: what the distance from the reference is measured by."""
     advantages: list[float]
     """Normalised; see `make_samples`."""
     returns: list[float]
     """What the value function is to predict: advantages before they were normalised, plus values."""
     old_logprobs: list[float]
-    """Log-probabilities in nats under the policy before the update."""
+    """What the update's ratio is against: `own` or, if the tokens were drawn by a policy of one update before, its
+    log-probabilities."""
     importance: list[float] | None
     """Weights of the tokens, if another engine drew them (`castaway.rl.losses.truncated_importance`)."""
 
@@ -80,6 +83,7 @@ def make_samples(
     kl_coefficient: float,
     own: Sequence[Sequence[list[float]]] | None = None,
     ranks: Ranks | None = None,
+    ratio_to_sampler: bool = False,
 ) -> list[Sample]:
     """Advantages and returns for all turns of a batch, advantages normalised over the batch or within each role.
 
@@ -97,6 +101,7 @@ def make_samples(
         kl_coefficient: of the penalty inside the reward; 0 if it is not there.
         own: as `references`, but under the trainer's policy; without it, the log-probabilities of the sampler count.
         ranks: the processes whose turns are one batch.
+        ratio_to_sampler: whether the update's ratio is against the log-probabilities of the sampler, not against `own`.
 
     Returns:
         One sample for each turn, in the order of the trajectories.
@@ -113,17 +118,18 @@ def make_samples(
     groups = roles if params.normalise_by == "role" else ["all"] * len(turns)
     advantages = _normalise_groups(turns, raw, groups, params, ranks)
     weights = [_importance(row, turn, params.importance_cap) for row, turn in zip(trainers, turns, strict=True)]
-    columns = (turns, flat_references, advantages, targets, trainers, weights)
+    columns = (turns, flat_references, trainers, advantages, targets, weights)
     return [
         Sample(
             turn=turn,
             reference=reference,
+            own=trainer,
             advantages=turn_advantages,
             returns=turn_returns,
-            old_logprobs=old_logprobs,
+            old_logprobs=turn.logprobs if ratio_to_sampler else trainer,
             importance=importance,
         )
-        for turn, reference, turn_advantages, turn_returns, old_logprobs, importance in zip(*columns, strict=True)
+        for turn, reference, trainer, turn_advantages, turn_returns, importance in zip(*columns, strict=True)
     ]
 
 

@@ -39,7 +39,7 @@ def summarise(
         "reference_kl": [
             value
             for one in samples
-            for value in kl_estimate(torch.tensor(one.old_logprobs), torch.tensor(one.reference), "k3").tolist()
+            for value in kl_estimate(torch.tensor(one.own), torch.tensor(one.reference), "k3").tolist()
         ],
         "reply_tokens": [float(len(turn.reply_tokens)) for turn in turns],
     }

@@ -211,6 +211,15 @@ def test_as_many_episodes_are_played_ahead_and_none_for_nobody(
     assert ahead.source._drawn == 12 and ahead._ready is None
 
 
+def test_what_was_played_ahead_is_measured_by_the_policy_of_the_moment(
+    taught: tuple[ActorCritic, ChatTokenizer],
+) -> None:
+    """The first two rollouts are drawn by the reference itself; before the second is learned from, it was left."""
+    ppo = trainer(taught, ahead=True, learning_rate=1e-2)
+    distances = [ppo.step()["reference_kl"] for _ in range(2)]
+    assert distances[0] == pytest.approx(0.0, abs=1e-6) and distances[1] > 1e-3
+
+
 def test_a_twin_shares_what_is_frozen_and_follows_what_is_trained(
     taught: tuple[ActorCritic, ChatTokenizer],
 ) -> None:

@@ -186,6 +186,17 @@ def test_token_rewards_hold_the_kl_penalty_and_the_reward_at_the_end() -> None:
     assert token_rewards(turn(0.0).logprobs, [-3.0, -1.0], 5.0, 0.1, "k3") == pytest.approx([-0.1 * (exp(-2) + 1), 5.0])
 
 
+def test_the_penalty_is_for_the_trainers_distance_whatever_the_ratio_is_against() -> None:
+    trajectory = Trajectory(0, "walker", "walker", [turn(5.0, tokens=1)])
+    given = ([trajectory], [[[-3.0]]], [[0.0]], PLAIN, 0.1)
+    (plain,) = make_samples(*given)
+    # The sampler had log p = -1 and the trainer has -2: 5 - 0.1 * (-1 + 3), and 5 - 0.1 * (-2 + 3).
+    assert (plain.returns[0], plain.own, plain.old_logprobs) == (pytest.approx(4.8), [-1.0], [-1.0])
+    for recorded, old in ((False, [-2.0]), (True, [-1.0])):
+        (late,) = make_samples(*given, own=[[[-2.0]]], ratio_to_sampler=recorded)
+        assert (late.returns[0], late.own, late.old_logprobs) == (pytest.approx(4.9), [-2.0], old)
+
+
 PLAIN = ppo_params(
     reward_scale=1.0, penalty_weight=1.0, reward_model_weight=0.0, importance_cap=None,
     gamma_turn=1.0, lambda_turn=1.0, gamma_token=1.0, lambda_token=1.0,
