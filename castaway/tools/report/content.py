@@ -25,6 +25,8 @@ DRAWN = {
     "stage": "Curriculum stage",
 }
 """Curves of PPO, in the order of the page, with their headings."""
+ALONE = {"success_rate": "validation_success_rate"}
+"""Curves of validation, in which the teacher does not help, that are drawn over those of training."""
 BESIDE = ("success_rate", "invalid_rate")
 """The curves beside which the held-out rates of all policies are drawn."""
 LOSSES = {"base": "base", "sft": "SFT", "correction_sft": "correction-SFT"}
@@ -120,7 +122,9 @@ def _learning(path: Path, held_out: Mapping[str, Mapping[str, float]]) -> list[C
     for name, heading in DRAWN.items():
         points = _points(rows, name)
         if points:
-            found.append(Chart(heading, curves(heading, {"training": points}, held_out.get(name, {}), passes)))
+            alone = _points(rows, ALONE[name]) if name in ALONE else []
+            series = {"training": points, **({"validation, without help": alone} if len(alone) > 1 else {})}
+            found.append(Chart(heading, curves(heading, series, held_out.get(name, {}), passes)))
     return found
 
 

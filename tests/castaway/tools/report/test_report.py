@@ -90,6 +90,20 @@ def test_what_the_page_says(root: Path) -> None:
     assert (losses.svg.count("<polyline"), ">base</text>" in losses.svg) == (2, True)
 
 
+def test_success_without_help_is_drawn_over_that_of_training(root: Path) -> None:
+    path = root / "data/one/plots/ppo.json"
+    rows = json.loads(path.read_text())
+    named = ">validation, without help</text>"
+    for watched, lines in (((4,), 1), ((4, 8), 2)):
+        for row in rows:
+            row["validation_success_rate"] = row["step"] / 20 if row["step"] in watched else None
+        path.write_text(json.dumps(rows))
+        success, *others = (chart.svg for chart in report_of(root, "one").learning)
+        # A single point is no curve.
+        assert (success.count("<polyline"), named in success) == (lines, lines == 2)
+        assert not any(named in other for other in others)
+
+
 def test_what_the_teacher_said_is_sorted_by_kind(root: Path) -> None:
     found = report_of(root, "one")
     assert [(one.count, one.kind) for one in found.corrections[:3]] == [
