@@ -1,4 +1,4 @@
-"""How PPO learned: for each run the success of its training episodes by step, beside that of held-out episodes."""
+"""How PPO learned: for each run the success of its training and validation episodes, beside that of held-out ones."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from castaway.tools.images.svg import box, document, line, number, text
 WIDTH, HEIGHT, COLUMNS = 900, 600, 3
 LEFT, RIGHT, TOP, GAP, ROW, PLOT = 72, 12, 62, 30, 480, 360
 """Margins, the space between panels, the height of a row of panels, and of the plot in a panel."""
-CURVE = "#3b82c4"
+CURVE, ALONE = "#3b82c4", "#c2417c"
 HELD_OUT = {"base": "#8b949e", "sft": "#d9822b", "final": "#2e9e5b"}
 """The policies that have a horizontal line, in their colours."""
 CAPTION = (
-    "Training is not evaluation: the curriculum draws the episodes, failures come back, and the teacher",
-    "corrects invalid replies. With few episodes a step the line jumps. Bands: 95 % intervals, held-out episodes.",
+    "Training is not evaluation: the curriculum draws the episodes, failures come back, and the teacher corrects",
+    "invalid replies. In validation the policy plays alone, always the same episodes. Bands: 95 % intervals.",
 )
 ROUND = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 """Distances between the labelled steps."""
@@ -33,6 +33,8 @@ class Panel:
     run: str
     curve: Sequence[tuple[int, float]]
     """Step and share of successes, of the steps in which an episode ended."""
+    alone: Sequence[tuple[int, float]]
+    """The same of validation, in which the teacher does not help; of the steps that have one."""
     held_out: Mapping[str, tuple[float, float, float]]
     """By policy: the share, and its 95 % interval."""
     episodes: int
@@ -52,19 +54,24 @@ def read_panels(root: Path, runs: Sequence[str]) -> list[Panel]:
 
 
 def _panel(run: str, folder: Path) -> Panel:
-    curve = from_file(folder / "plots" / "ppo.json", _curve)
+    curve, alone = from_file(folder / "plots" / "ppo.json", _curves)
     held_out, episodes = from_file(folder / "metrics" / "evaluate.json", _held_out)
-    return Panel(run, curve, held_out, episodes)
+    return Panel(run, curve, alone, held_out, episodes)
 
 
-def _curve(rows: Any) -> list[tuple[int, float]]:
-    try:
-        points = [(int(row["step"]), float(row["success_rate"])) for row in rows if row.get("success_rate") is not None]
-    except KeyError:
-        raise CastawayError("step is missing") from None
-    if not points:
+def _curves(rows: Any) -> tuple[list[tuple[int, float]], list[tuple[int, float]]]:
+    """Those of training and of validation."""
+    training, validation = (
+        [(row, row[name]) for row in rows if row.get(name) is not None]
+        for name in ("success_rate", "validation_success_rate")
+    )
+    if not training:
         raise CastawayError("success_rate is missing in all steps")
-    return points
+    if not all("step" in row for row, _ in training):
+        raise CastawayError("step is missing")
+    return [(int(row["step"]), float(share)) for row, share in training], [
+        (int(row["step"]), float(share)) for row, share in validation
+    ]
 
 
 def _held_out(evaluate: Figures) -> tuple[dict[str, tuple[float, float, float]], int]:
@@ -122,7 +129,7 @@ def _across(panel: Panel, step: int, x: float, width: float) -> float:
 
 
 def _lines(panel: Panel, x: float, y: float, width: float) -> Iterator[str]:
-    """Held-out shares with their bands, and the curve of training above them."""
+    """Held-out shares with their bands, and the curves of training and validation above them."""
     for policy, (share, low, high) in panel.held_out.items():
         top, bottom = _height(y, high), _height(y, low)
         yield box(x, top, width, bottom - top, fill=HELD_OUT[policy], more='fill-opacity="0.22"')
@@ -138,14 +145,20 @@ def _lines(panel: Panel, x: float, y: float, width: float) -> Iterator[str]:
     yield f'<path d="{path}" fill="none" stroke="{CURVE}" stroke-width="2.5" stroke-linecap="round"/>'
     for a, b in drawn:
         yield f'<circle cx="{number(a)}" cy="{number(b)}" r="2.6" fill="{CURVE}"/>'
+    for step, share in panel.alone:
+        a, b = _across(panel, step, x, width), _height(y, share)
+        yield f'<circle cx="{number(a)}" cy="{number(b)}" r="6" fill="none" stroke="{ALONE}" stroke-width="3"/>'
 
 
 def _legend(height: int) -> Iterator[str]:
     """What each line is, in the colours of the panels; and what the picture does not show."""
     y = height - 78
-    entries = [("PPO, training episodes", CURVE), *((f"{name}, held out", tone) for name, tone in HELD_OUT.items())]
-    for (words, tone), x in zip(entries, (LEFT, LEFT + 240, LEFT + 415, LEFT + 580), strict=True):
-        yield line(x, y - 5, x + 26, y - 5, stroke=tone, width=4)
-        yield text(x + 34, y, words, size=16)
+    entries = [(f"{name}, held out", tone) for name, tone in HELD_OUT.items()]
+    entries += [("PPO, training episodes, with help", CURVE), ("PPO, validation, without help", ALONE)]
+    for place, (words, tone) in enumerate(entries):
+        across, down = (place, 26) if place < len(HELD_OUT) else (1.7 * (place - len(HELD_OUT)), 0)
+        x = LEFT + 180 * across
+        yield line(x, y - down - 5, x + 26, y - down - 5, stroke=tone, width=4)
+        yield text(x + 34, y - down, words, size=16)
     for place, words in enumerate(CAPTION):
         yield text(LEFT, y + 32 + 23 * place, words, size=15)

@@ -107,7 +107,8 @@ def test_a_panel_for_each_run_that_was_built(tmp_path: Path) -> None:
     assert panels[1].held_out["final"] == pytest.approx((0.8, 0.75, 0.85))
     picture = learning_picture(panels)
     assert {"lights", "boats", "300 held-out episodes", "PPO step", "success", "100 %"} <= set(words(picture))
-    assert {"PPO, training episodes", "base, held out", "sft, held out", "final, held out"} <= set(words(picture))
+    lines = {"PPO, training episodes, with help", "PPO, validation, without help"}
+    assert lines | {"base, held out", "sft, held out", "final, held out"} <= set(words(picture))
     assert "not_built" not in picture and picture == learning_picture(panels)
 
 
@@ -116,6 +117,17 @@ def test_a_step_without_a_finished_episode_is_a_gap(tmp_path: Path) -> None:
     picture = ElementTree.fromstring(learning_picture(read_panels(tmp_path, ["lights"])))
     assert str(next(picture.iter(f"{SVG}path")).get("d")).count("M") == 1
     assert len(list(picture.iter(f"{SVG}circle"))) == 3
+
+
+def test_what_the_policy_does_without_help_is_a_ring_at_each_validation(tmp_path: Path) -> None:
+    build(tmp_path, "lights", {1: 0.0, 2: 0.5, 3: 1.0})
+    path = tmp_path / "data" / "lights" / "plots" / "ppo.json"
+    rows = json.loads(path.read_text())
+    save(path, [{**row, "validation_success_rate": {2: 0.25, 3: 0.75}.get(row["step"])} for row in rows])
+    (panel,) = read_panels(tmp_path, ["lights"])
+    assert panel.alone == [(2, 0.25), (3, 0.75)] and panel.curve[-1] == (3, 1.0)
+    circles = list(ElementTree.fromstring(learning_picture([panel])).iter(f"{SVG}circle"))
+    assert [one.get("fill") == "none" for one in circles] == [False] * 3 + [True] * 2
 
 
 def test_the_runs_of_the_repository() -> None:
