@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from castaway.rl.trajectory import Episode, Trajectory, Turn
 from castaway.tasks.environment import Prompt, Refusal, TextEnvironment
-from castaway.teacher.base import Attempt, Teacher, Verdict
+from castaway.teacher.base import WITHOUT_ACTION, Attempt, Teacher, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,15 +237,11 @@ def judging(teacher: Teacher | None, lanes: int) -> Iterator[Judge]:
             yield lambda asked: thread.submit(teacher.judge, [attempt for _, attempt in asked]).result
 
 
-UNSAID = Refusal("unknown", "The answer has no line that begins with ACTION: and an action.")
-"""A reply without an action, also where any text is legal."""
-
-
 def _as_it_stands(environment: TextEnvironment, attempt: Attempt) -> Verdict:
-    """Without a teacher: a legal action is executed, anything else is idleness."""
+    """Without a teacher: a legal action is executed, anything else is idleness, also no action where any is legal."""
     refusal = environment.rules.refusal(attempt.prompt.observation, attempt.reply.action)
     if refusal is None and not attempt.reply.action:
-        refusal = UNSAID
+        refusal = Refusal("unknown", WITHOUT_ACTION)
     return Verdict(
         valid=refusal is None,
         action=environment.idle if refusal else attempt.reply.action,

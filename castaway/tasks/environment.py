@@ -268,7 +268,7 @@ def ids_in_a_row(task_ids: Sequence[int], start: int, count: int) -> list[int]:
 
 def _row(task_ids: Sequence[int], start: int, count: int, where: str) -> list[int]:
     """`count` consecutive ids from the relative position of `start` on, which `where` describes."""
-    first = start * len(task_ids) // HELD_OUT_START
+    first = index_at(start, len(task_ids))
     left = max(0, len(task_ids) - first)
     if count > left:
         advice = f"start below {HELD_OUT_START:,}"
@@ -278,6 +278,11 @@ def _row(task_ids: Sequence[int], start: int, count: int, where: str) -> list[in
             f"the task has {len(task_ids):,} ids, {left:,} of them {where}, where {count:,} are asked for; {advice}"
         )
     return [task_ids[first + number] for number in range(count)]
+
+
+def index_at(place: int, size: int) -> int:
+    """The index at which a place, a number of `HELD_OUT_START`, lies among `size` ids."""
+    return place * size // HELD_OUT_START
 
 
 def enough(count: int, room: int) -> int:

@@ -13,7 +13,7 @@ from castaway.config.bases import BaseTextParams
 from castaway.config.params import Params
 from castaway.errors import CastawayError
 from castaway.tasks.draws import evaluation_episodes, held_out_pair_episodes, place_of
-from castaway.tasks.environment import BLOCK_IDS, HELD_OUT_START, enough, held_out_block, place_of_block
+from castaway.tasks.environment import BLOCK_IDS, HELD_OUT_START, enough, held_out_block, index_at, place_of_block
 from castaway.tasks.registry import load_task, task_of
 
 
@@ -36,11 +36,11 @@ class Draw:
     @property
     def left(self) -> int:
         """The number of ids from the place on."""
-        return len(self.task_ids) - self.place * len(self.task_ids) // HELD_OUT_START
+        return len(self.task_ids) - index_at(self.place, len(self.task_ids))
 
     def ids(self) -> set[int]:
         """The ids, as far as there are enough."""
-        first = len(self.task_ids) - self.left
+        first = index_at(self.place, len(self.task_ids))
         return {self.shift + self.task_ids[first + number] for number in range(min(self.count, self.left))}
 
 

@@ -27,6 +27,8 @@ from castaway.tasks.environment import Prompt
 from castaway.tasks.reply import Reply, parse_reply
 
 WORST_PENALTY = -5.0
+WITHOUT_ACTION = "The answer has no line that begins with ACTION: and an action."
+"""The critique of a reply that names no action."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from castaway.tasks.environment import Prompt, Rules, Severity
 from castaway.tasks.reply import Reply
-from castaway.teacher.base import Attempt, Verdict
+from castaway.teacher.base import WITHOUT_ACTION, Attempt, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +117,7 @@ class RulesTeacher:
         action = self._rules.repair(observation, attempt.text)
         letters = sum(letter.isascii() and (letter.isalpha() or letter.isspace()) for letter in attempt.text)
         penalty = NO_ACTION if letters * 2 > len(attempt.text) else GIBBERISH
-        critique = "The answer has no line that begins with ACTION: and an action."
-        return _put_right(action, penalty, critique, self._rules.reason(observation, action))
+        return _put_right(action, penalty, WITHOUT_ACTION, self._rules.reason(observation, action))
 
 
 def _allowed(action: str, penalty: float, critique: str) -> Verdict:

@@ -28,12 +28,25 @@ class VerifiersParams(Section):
     answer: str = ""
     """Field of a task's data that holds the right answer, for demonstrations; `info.answer` is one within a mapping."""
     form: str = "{answer}"
-    """How a right answer is written, such as `[{answer}]`."""
+    """How a right answer is written, such as `[{answer}]`; other braces stand twice, as in `{{{answer}}}`."""
     examples: list[str] = Field(default_factory=list)
     """Answers that demonstrators draw from where no right one is known; also what a careless one says. Without `answer`
     there are at least two."""
     seconds: Positive = 60.0
     """How long the environment may take from a reply to its next question."""
+
+    @model_validator(mode="after")
+    def _form_has_a_place(self) -> Self:
+        try:
+            forms = {self.form.format(answer=answer) for answer in ("one", "other")}
+        except (KeyError, IndexError, ValueError):
+            forms = set()
+        if len(forms) < 2:
+            raise ValueError(
+                f"form is {self.form!r}, expected a text with {{answer}} at the place of a right answer, and other "
+                "braces twice"
+            )
+        return self
 
     @model_validator(mode="after")
     def _answers_differ(self) -> Self:

@@ -130,6 +130,17 @@ def test_answers_that_cannot_differ_are_refused(examples: list[str]) -> None:
     assert task("sums-taskset", examples=[*examples, "no", "maybe"]).game.answer == ""
 
 
+@pytest.mark.parametrize("form", ["[]", "{other}", "{", "{{answer}}", "{0}"])
+def test_a_form_without_a_place_for_the_answer_is_refused(form: str) -> None:
+    with pytest.raises(ValidationError) as refused:
+        task("sums-taskset", answer="answer", form=form)
+    assert explain(VerifiersParams, refused.value, ("tasks", "sums", "game")) == (
+        f"tasks.sums.game.form is {form!r}, expected a text with {{answer}} at the place of a right answer, and other "
+        "braces twice"
+    )
+    assert task("sums-taskset", answer="answer", form="boxed{{{answer}}}").game.form == "boxed{{{answer}}}"
+
+
 def test_a_clash_is_one_sentence() -> None:
     demand("verifiers")
     with pytest.raises(ImportError, match="no-such-package is not installed; install castaway-verifiers in an env"):

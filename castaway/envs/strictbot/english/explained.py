@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from castaway.envs.strictbot.bank import Share, drawn
-from castaway.envs.strictbot.english.phrasing import framed, pick, sentence
+from castaway.envs.strictbot.english.phrasing import framed, framed_after, pick, sentence
 from castaway.envs.strictbot.english.rows import fields, lines, read
 from castaway.envs.strictbot.question import Question
 
@@ -32,14 +32,9 @@ def explained(frames: Mapping[str, list[str]], share_of: Callable[[str, str], Sh
                 key = f"{family} {fact} {number}"
                 asked = framed(pick(frames["open"], key), pick(asks, fact, number), key)
                 if beside and number == WORDINGS - 1:
-                    asked = _after(pick(beside, key), pick(asks, fact, number), frames, key)
+                    asked = framed_after(pick(beside, key), pick(frames["context"], key), pick(asks, fact, number), key)
                 yield Question(asked, *texts, "good question", "open", family, fact, number, granted)
             if drawn(f"{fact} told", TOLD) == 0:
-                asked = _after(fact, pick(asks, fact), frames, f"{family} {fact} told")
+                key = f"{family} {fact} told"
+                asked = framed_after(fact, pick(frames["context"], key), pick(asks, fact), key)
                 yield Question(asked, *texts, "trivial", "open", family, fact)
-
-
-def _after(known: str, asked: str, frames: Mapping[str, list[str]], key: str) -> str:
-    """A question after what is known."""
-    frame = pick(frames["context"], key).replace("{k}", known).replace("{K}", sentence(known))
-    return framed(frame, asked, key)

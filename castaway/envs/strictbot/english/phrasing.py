@@ -78,6 +78,11 @@ def framed(frame: str, text: str, key: str) -> str:
     return careless(asked) if drawn(f"{key} typed", CARELESS) == 0 else asked
 
 
+def framed_after(known: str, frame: str, asked: str, key: str) -> str:
+    """A question in a frame that first says what is known: `{k}` for the clause as it is, `{K}` for a sentence."""
+    return framed(frame.replace("{k}", known).replace("{K}", sentence(known)), asked, key)
+
+
 def wrapped(text: str, key: str) -> str:
     """The text, in one of `WRAPPED` cases with what people type before or after what they ask."""
     if drawn(f"{key} wrapped", WRAPPED) or len(text) > LONGEST:

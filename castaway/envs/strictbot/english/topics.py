@@ -8,7 +8,7 @@ from typing import Any
 
 from castaway.envs.strictbot.bank import Share, drawn
 from castaway.envs.strictbot.english.numbers import number_rows
-from castaway.envs.strictbot.english.phrasing import framed, pick, sentence, spelled
+from castaway.envs.strictbot.english.phrasing import framed, framed_after, pick, sentence, spelled
 from castaway.envs.strictbot.english.rows import MOST_ROWS, Row, fields, lines, read, some
 from castaway.envs.strictbot.question import Kind, Question
 
@@ -116,5 +116,4 @@ class Asker:
             return framed(pick(self.frames["open"], f"{key} open", number), asked, f"{key} {number}")
         key = f"{key} after {context.subject}"
         known = filled(pick((topic.fact, *topic.claims), key), context, context.value)
-        frame = pick(self.frames["context"], key).replace("{k}", known).replace("{K}", sentence(known))
-        return framed(frame, asked, key)
+        return framed_after(known, pick(self.frames["context"], key), asked, key)
