@@ -82,10 +82,8 @@ class PpoTrainer:
             validation: ids and seats that the policy plays by itself now and then; none for no validation.
         """
         self.ranks = Ranks()
-        self.actor = actor
-        self.params = params
+        self.actor, self.params, self.source = actor, params, source
         self.step_number = 0
-        self.source = source
         device = next(actor.parameters()).device
         # One draws replies while the second, maybe in another thread, shuffles samples; the third is for validation.
         self.generators = [torch.Generator(device).manual_seed(seed + STRIDE * self.ranks.rank) for _ in range(3)]
@@ -99,9 +97,8 @@ class PpoTrainer:
         self._rescores = params.importance_cap is not None or actor.causal.dtype != torch.float32
         """Whether the update's ratio is against a new reading of the replies: another engine's log-probabilities of
         the same tokens differ, and in bfloat16 already those of a pass with cached keys and values."""
-        self._tokenizer = tokenizer
+        self._tokenizer, self._curves = tokenizer, curves
         self._make, self._teacher, self._scorer = make, teacher, scorer
-        self._curves = curves
         self._sampler = served(actor, self.generators[0]) if served else self._own_sampler()
         self._rival = self._frozen_pool(seed)
         self._validation = self._made_validation(validation, served is not None) if validation else None
@@ -244,10 +241,9 @@ class PpoTrainer:
     def _rollout(self) -> Batch:
         if self.params.turns_per_step is not None:
             return self._continuing.play(-(-self.params.turns_per_step // self.ranks.count))
-        size = self.params.group_size
+        size, lanes, rival = self.params.group_size, self.params.lanes, self._rival
         drawn = [self.source.draw(size) for _ in range(self.params.episodes_per_step // size)]
         tasks = self.ranks.share([task for task in drawn for _ in range(size)])
-        lanes, rival = self.params.lanes, self._rival
         episodes = play_episodes(
             self._make, tasks, self._sampler, self._teacher, parallel=len(tasks), lanes=lanes, rival=rival
         )
@@ -270,7 +266,7 @@ class PpoTrainer:
         with self.actor.reference():
             references = by_trajectory([logprobs for logprobs, _ in self._update.score_all(pairs)], trajectories)
         own = None
-        # What was played ahead was drawn by the policy of one update before, at another distance from the reference.
+        # What was played ahead was drawn one update before, at another distance from the reference.
         if self._rescores or self.params.ahead:
             read = self._update.score_all(pairs)
             own = by_trajectory([logprobs for logprobs, _ in read], trajectories)
@@ -282,12 +278,8 @@ class PpoTrainer:
             # A replaced action is the teacher's: the student's words earn nothing of it.
             scores = [score if turn.valid else 0.0 for turn, score in zip(turns, scores, strict=True)]
         in_reward = self.kl.value if self.params.kl_in == "reward" else 0.0
-        model_scores = by_trajectory(scores, trajectories)
-        recorded = not self._rescores
-        samples = make_samples(
-            trajectories, references, model_scores, self.params, in_reward, own, self.ranks, ratio_to_sampler=recorded
-        )
-        return samples, scores
+        found = (trajectories, references, by_trajectory(scores, trajectories))
+        return make_samples(*found, self.params, in_reward, own, self.ranks, not self._rescores), scores
 
     # 5. Corrections ------------------------------------------------------------------------------------------------
 

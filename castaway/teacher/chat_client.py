@@ -74,6 +74,8 @@ class ChatClient:
         )
         self.counts: Counter[str] = Counter()
         """Tries and faults by kind, since the beginning."""
+        self._last = ""
+        """What was wrong when a question last failed."""
 
     async def close(self) -> None:
         """Close the connections."""
@@ -90,8 +92,9 @@ class ChatClient:
                 async with asyncio.timeout(self._endpoint.deadline_seconds):
                     return await self._with_retries(self._question(messages, schema))
             except TimeoutError:
-                self._note("timeout")
-                raise ServerFault("timeout", self._says("did not answer before the deadline"), False) from None
+                fault = ServerFault("timeout", self._says("did not answer before the deadline"), False)
+                self._note(fault)
+                raise fault from None
 
     async def _with_retries(self, question: dict[str, Any]) -> str:
         """Try until it works, the fault is not a passing one, or there is no time left for another pause."""
@@ -103,12 +106,12 @@ class ChatClient:
     async def _try(self, question: dict[str, Any]) -> str:
         if not self._breaker.allow():
             self.counts["down"] += 1
-            raise ServerFault("down", self._says("is out of order, and is not asked for a while"), False)
+            raise ServerFault("down", f"{self._last}, and is not asked for a while", False)
         self.counts["tries"] += 1
         try:
             text = self._answer(await self._post(question))
         except ServerFault as fault:
-            self._note(fault.kind)
+            self._note(fault)
             raise
         self._breaker.succeeded()
         return text
@@ -168,9 +171,10 @@ class ChatClient:
             },
         }
 
-    def _note(self, kind: FaultKind) -> None:
-        self.counts[kind] += 1
-        if kind in ("refused", "timeout", "server error", "truncated", "not JSON", "too long"):
+    def _note(self, fault: ServerFault) -> None:
+        self.counts[fault.kind] += 1
+        self._last = str(fault)
+        if fault.kind in ("refused", "timeout", "server error", "truncated", "not JSON", "too long"):
             self._breaker.failed()
 
     def _says(self, what: str) -> str:

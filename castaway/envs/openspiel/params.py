@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from castaway.config.section import Fraction, PositiveInteger, Section
+from castaway.envs.openspiel.tables import tables_named
+from castaway.errors import CastawayError
 
 
 class OpenSpielStageParams(Section):
@@ -27,6 +29,7 @@ class OpenSpielStageParams(Section):
 
     @model_validator(mode="after")
     def _sensible(self) -> OpenSpielStageParams:
+        _require_games("games", self.games)
         for name in self.opponents:
             if not re.fullmatch(r"random|self|mcts-([2-9]|[1-9]\d+)", name):
                 raise ValueError(f"opponents is {name!r}, expected random, self, or mcts-N with 2 simulations or more")
@@ -46,7 +49,24 @@ class OpenSpielParams(Section):
     unseen: list[str] = Field(default=[])
     """Games or variants, named as in `games`, that no stage plays: for evaluation alone, against random opponents."""
 
+    @model_validator(mode="after")
+    def _unseen_games(self) -> OpenSpielParams:
+        _require_games("unseen", self.unseen)
+        return self
+
     @property
     def stages(self) -> dict[str, OpenSpielStageParams]:
         """The stages by name, in order."""
         return {"easy": self.easy, "medium": self.medium, "hard": self.hard}
+
+
+def _require_games(key: str, names: list[str]) -> None:
+    """Check that the games and variants exist.
+
+    Raises:
+        ValueError: one does not; in words that go on from the path of the section.
+    """
+    try:
+        tables_named(names)
+    except CastawayError as error:
+        raise ValueError(f"{key} is wrong: {error}") from None

@@ -127,6 +127,11 @@ def test_a_server_that_stays_away_is_soon_left_alone(make: Make) -> None:
     tries = teacher.counts["tries"]
     teacher.judge(attempts(ILLEGAL, LEGAL))
     assert teacher.counts["tries"] == tries and teacher.counts["down"] >= 2
+    stopped = make("good", PAUSE, url="http://127.0.0.1:9/v1", deadline_seconds=1.0, patience_seconds=0.1)
+    with pytest.raises(TeacherOutage, match=r"takes no connections|did not answer before"):
+        stopped.judge(attempts(ILLEGAL))
+    with pytest.raises(TeacherOutage, match=r"(takes no connections|did not answer .*), and is not asked for a while"):
+        stopped.judge(attempts(ILLEGAL))
 
 
 @pytest.mark.parametrize("odd", ["prose", "illegal", "types", "extra", "nan", "verbose", "yes"])

@@ -1,15 +1,20 @@
 """The ids that a stage draws from."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ruamel.yaml import YAML
 
 from castaway.envs.openspiel.catalogue import GAMES
 from castaway.envs.openspiel.ids import episode_of
 from castaway.envs.openspiel.tables import EPISODES, Tables, tables_named
 from castaway.errors import CastawayError
 from castaway.tasks.environment import HELD_OUT_START, ids_in_a_row
+from castaway.tasks.registry import read_params
 
+ROOT = Path(__file__).parents[4]
 EVERY = [(game, variant) for game in range(len(GAMES)) for variant in range(len(GAMES[game].variants))]
 some_tables = st.lists(st.sampled_from(EVERY), min_size=1, unique=True)
 
@@ -66,6 +71,25 @@ def test_a_wrong_name_is_told() -> None:
         tables_named(["nim", "chess"])
     with pytest.raises(CastawayError, match="hex has no variant '4x4', expected one of 3x3, 5x5, 7x7"):
         tables_named(["hex 4x4"])
+
+
+@pytest.mark.parametrize(
+    ("key", "stage", "said"),
+    [
+        ("games", "hard", "tasks.openspiel.game.hard.games is wrong: there is no game 'chess', expected one of tic_"),
+        ("unseen", "", "tasks.openspiel.game.unseen is wrong: there is no game 'chess', expected one of tic_"),
+    ],
+)
+def test_params_yaml_names_the_wrong_game(tmp_path: Path, key: str, stage: str, said: str) -> None:
+    yaml = YAML()
+    params = yaml.load((ROOT / "params.yaml").read_text("utf-8"))
+    game = params["tasks"]["openspiel"]["game"]
+    (game[stage] if stage else game)[key] = ["chess"]
+    with (tmp_path / "params.yaml").open("w", encoding="utf-8") as file:
+        yaml.dump(params, file)
+    with pytest.raises(CastawayError) as refused:
+        read_params(tmp_path / "params.yaml")
+    assert said in str(refused.value)
 
 
 def test_neighbours_from_a_place_among_all_training_ids() -> None:
