@@ -20,8 +20,8 @@ Every episode ends, even if all agents stay idle. After `done` there are no prom
 may know. Legality is decided from the observation as well, so neither prompts nor refusals can reveal hidden state.
 
 **Task ids.** Any id of 0 or more is an episode. Ids below `HELD_OUT_START` are for training, the others for
-evaluation; no training stage may draw one of those. Held-out ids lie in numbered blocks (`held_out_ids`): blocks 0 to 9
-are for development and releases, blocks from `AUDIT_BLOCKS` on for whoever audits the project.
+evaluation; no training stage may draw one of those. Held-out ids lie in numbered blocks (`held_out_ids`): each release
+is asked one that nothing was asked before, and blocks from `AUDIT_BLOCKS` on are for whoever audits the project.
 
 **Seats.** A seat names the agents that the caller plays and the opponents that it plays against. After
 `reset(task_id, seat)` the caller plays the agents of that seat; the environment plays all others.

@@ -29,8 +29,8 @@ from castaway_textarena.rules import SILENCE, TextArenaRules
 PLAYER, TABLE = "player", "table"
 Others = Literal["random", "search"]
 """How the others play in the seat `table`."""
-_SEEDS = 2 * HELD_OUT_START
-"""Number of task ids, and so of first seeds; a game that is started again gets a seed beyond them."""
+_SEEDS = 3 * HELD_OUT_START
+"""The seed of a first game is its task id; one that is started again gets a seed beyond all ids, those of audits too."""
 
 
 class TextArenaEnvironment(TextEnvironment):
