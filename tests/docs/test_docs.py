@@ -129,6 +129,7 @@ PARSED = {
     "python -m benchmarks.memory": "minutes; tests/castaway/tools/profiles/test_memory.py",
     "python -m benchmarks.players": "minutes",
     "python -m benchmarks.profiles sizes": "needs a build; tests/benchmarks/test_profiles.py",
+    "python -m benchmarks.profiles sizes --task openspiel --seeds 2 3 --block 21": "hours",
     "python -m benchmarks.profiles smollm2-bfloat16": "needs a build; tests/benchmarks/test_profiles.py",
     "python -m benchmarks.real_model FOLDER --rounds 2": "minutes",
     "python -m benchmarks.seeds 2 3": "hours; tests/benchmarks/test_seeds.py",
