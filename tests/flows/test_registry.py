@@ -8,7 +8,7 @@ import pytest
 from mlflow import MlflowClient
 
 from castaway.tools.lineage.locked import locked_stages
-from flows.registry import CHAMPION, GATE
+from flows.registry import CHAMPION, EVALUATION, GATE
 from tests.flows.conftest import EVALUATE, Repository
 
 PIPELINE = "stages:\n" + "".join(
@@ -96,6 +96,15 @@ def test_the_champion_is_replaced_by_a_better_model_alone(ship: Repository) -> N
     ), checked.stderr  # fmt: skip
     promoted = ship.run("flows", "promote")
     assert (promoted.returncode, promoted.stdout) == (0, "marooned: version 1 is the champion: there was no champion\n")
+
+    # A champion that somebody chose by hand has no evaluation to be compared with.
+    MlflowClient(f"sqlite:///{ship.root}/mlflow.db").delete_model_version_tag("marooned", "1", EVALUATION)
+    ship.change("params.yaml", "seed: 1", "seed: 3")
+    told = ship.run("flows", "pipeline").stderr
+    assert (
+        f"version 1 of marooned is the champion, but its tag {EVALUATION}, the run of its evaluation, is missing"
+        in told
+    )
 
 
 @pytest.mark.slow
