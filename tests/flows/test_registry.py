@@ -97,15 +97,6 @@ def test_the_champion_is_replaced_by_a_better_model_alone(ship: Repository) -> N
     promoted = ship.run("flows", "promote")
     assert (promoted.returncode, promoted.stdout) == (0, "marooned: version 1 is the champion: there was no champion\n")
 
-    # A champion that somebody chose by hand has no evaluation to be compared with.
-    MlflowClient(f"sqlite:///{ship.root}/mlflow.db").delete_model_version_tag("marooned", "1", EVALUATION)
-    ship.change("params.yaml", "seed: 1", "seed: 3")
-    told = ship.run("flows", "pipeline").stderr
-    assert (
-        f"version 1 of marooned is the champion, but its tag {EVALUATION}, the run of its evaluation, is missing"
-        in told
-    )
-
 
 @pytest.mark.slow
 def test_what_cannot_be_promoted_is_told(ship: Repository) -> None:
@@ -116,6 +107,14 @@ def test_what_cannot_be_promoted_is_told(ship: Repository) -> None:
     assert (unknown.returncode, unknown.stderr) == (
         2, "error: params.yaml has no run mutiny; it has marooned, openspiel, strictbot\n"
     )  # fmt: skip
+    # A champion that somebody chose by hand has no evaluation to be compared with.
+    MlflowClient(f"sqlite:///{ship.root}/mlflow.db").delete_model_version_tag("marooned", "1", EVALUATION)
+    ship.change("params.yaml", "seed: 1", "seed: 3")
+    told = ship.run("flows", "pipeline").stderr
+    assert (
+        f"version 1 of marooned is the champion, but its tag {EVALUATION}, the run of its evaluation, is missing"
+        in told
+    )
     (ship.root / "data/marooned/evaluate/outcomes.jsonl").unlink()
     missing = ship.run("flows", "promote", "marooned")
     assert missing.returncode == 2 and "`dvc checkout evaluate@marooned` restores it" in missing.stderr
