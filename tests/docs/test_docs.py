@@ -124,6 +124,7 @@ PARSED = {
     "make ui": "servers; tests/flows/test_pages.py",
     "make ui ROOT=scratch/demo PORT=5001 PREFECT_PORT=4201": "servers; tests/flows/test_pages.py",
     "python -m benchmarks.ablation 1 2 3 --task openspiel": "hours",
+    "python -m benchmarks.corrections 1 --task marooned": "minutes; tests/test_whole_pipeline.py",
     "python -m benchmarks.hints 1 2 3 --task marooned": "hours; tests/benchmarks/test_hints.py",
     "python -m benchmarks.imitation 1 2 3 --task marooned": "minutes of training; tests/benchmarks/test_imitation.py",
     "python -m benchmarks.memory": "minutes; tests/castaway/tools/profiles/test_memory.py",
