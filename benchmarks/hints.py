@@ -94,7 +94,7 @@ def main(arguments: Sequence[str]) -> int:
         require_commit()
         chosen = hints_of(options.task, options.hint)
         for seed in options.seeds:
-            clone = built(options.task, seed)
+            clone = built("hints", options.task, seed)
             context = context_of(clone, options.task)
             save(ROOT, options.task, SHOWN, seed, measure(context, chosen[0], options.episodes))
             for name in chosen:
@@ -119,13 +119,18 @@ def hints_of(name: str, wanted: Sequence[str] | None) -> list[str]:
     return chosen
 
 
-def built(name: str, seed: int) -> Path:
+def built(purpose: str, name: str, seed: int) -> Path:
     """A clone of the last commit, in which the run is built with the seed up to PPO; from the cache if it can be.
+
+    Args:
+        purpose: the folder in scratch/ for the clone.
+        name: of the run.
+        seed: of all stages.
 
     Raises:
         CastawayError: the build failed.
     """
-    clone = ROOT / "scratch" / "hints" / f"{name}-{seed}-{revision(ROOT)[:7]}"
+    clone = ROOT / "scratch" / purpose / f"{name}-{seed}-{revision(ROOT)[:7]}"
     clone_with_seed(clone, seed)
     # What is built here is up to date in the clone, too, if the seed is that of params.yaml.
     dvc(clone, "checkout", "--allow-missing")

@@ -23,7 +23,7 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from benchmarks.seeds import ROOT, require_commit, save, status_of
-from castaway.cli.main import results
+from castaway.cli.tables import results
 from castaway.errors import CastawayError
 from castaway.tasks.registry import read_params
 from castaway.tools.experiments import key_for

@@ -42,7 +42,7 @@ def main(root: Path, *, write: bool) -> int:
     """Compare dvc.yaml with the derived lists, or write them.
 
     Returns:
-        The exit status: 1 if something differs and was not written, else 0.
+        The exit status: 1 if something differs and was not written, or if a stage has no file; else 0.
 
     Raises:
         CastawayError: there is no dvc.yaml, or params.yaml is invalid.
@@ -57,14 +57,16 @@ def main(root: Path, *, write: bool) -> int:
         document = yaml.load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise CastawayError(f"there is no dvc.yaml in {root}; run from the root of the repository") from None
-    differing = list(_differing(root, document, params))
-    for line in differing:
+    broken: list[str] = []
+    differing = list(_differing(root, document, params, broken))
+    for line in (*differing, *broken):
         print(line)
     if write and differing:
         with path.open("w", encoding="utf-8") as file:
             yaml.dump(document, file)
-    print(_summary(len(differing), written=write))
-    return 0 if write else min(len(differing), 1)
+    if differing or not broken:
+        print(_summary(len(differing), written=write))
+    return int(bool(broken or (differing and not write)))
 
 
 def _summary(count: int, *, written: bool) -> str:
@@ -74,8 +76,11 @@ def _summary(count: int, *, written: bool) -> str:
     return f"{count} {place} {'written' if written else differ}"
 
 
-def _differing(root: Path, document: Any, params: Params) -> Iterator[str]:
-    """Correct `document` in place, and yield one line for each difference."""
+def _differing(root: Path, document: Any, params: Params, broken: list[str]) -> Iterator[str]:
+    """Correct `document` in place, and yield one line for each difference.
+
+    Stages whose lists cannot be derived are left alone; `broken` gets a line for each of them.
+    """
     wanted_vars = variables(params)
     if _plain(document.get("vars")) != wanted_vars:
         yield "vars: the values of each run and base model"
@@ -86,7 +91,7 @@ def _differing(root: Path, document: Any, params: Params) -> Iterator[str]:
         try:
             wanted = stage_lists(root, name, params)
         except CastawayError as error:
-            yield str(error)
+            broken.append(str(error))
             continue
         wanted["deps"] += [dependency for dependency in body.get("deps", []) if is_data(dependency)]
         for key, value in wanted.items():

@@ -30,6 +30,8 @@ TRIES = 3
 """How often a stage is sent, if its workers are lost."""
 SILENT_SECONDS = 15.0
 """How long a worker whose lease is over may still show up, before it counts as lost."""
+UNCLAIMED_SECONDS = 60.0
+"""How long a stage may wait for a worker before the user is asked whether there is one."""
 BUSY_TRIES = 4
 """How often a stage is offered again to a server that is busy: after 2, 4, 8 and 16 seconds."""
 POLL = 2.0
@@ -48,18 +50,24 @@ def sent(steps: Sequence[Step], host: Host) -> list[Step]:
     return [replace(step, device=f"{POOL}{pool}") if (pool := pools[step.address]) else step for step in steps]
 
 
-def build_elsewhere(root: Path, step: Step, log: Path) -> Outcome:
+def build_elsewhere(root: Path, step: Step, log: Path, *, force: bool) -> Outcome:
     """Have a worker of the step's pool build it, and restore what it pushed.
+
+    Args:
+        root: the root of the repository.
+        step: what to build.
+        log: the file of what DVC prints here.
+        force: build it even if nothing changed.
 
     Raises:
         CastawayError: there is no deployment for the pool, or the worker failed.
         InterruptedError: the driver is being stopped; the worker is too.
     """
-    if not must_run(root, step.address):
+    if not (force or must_run(root, step.address)):
         return run_step(root, step, {}, log=log)
     began, pool = time.monotonic(), step.device.removeprefix(POOL)
     push_inputs(root, step)
-    order = asdict(order_for(root, step.address))
+    order = asdict(order_for(root, step.address, force=force))
     for _ in range(TRIES):
         if _carried_out(step, pool, order):
             break
@@ -115,12 +123,15 @@ def _end(step: Step, number: UUID) -> bool:
     from prefect.exceptions import ObjectNotFound
     from prefect.states import Crashed
 
-    silent, told = 0.0, False
+    silent, waited, told = 0.0, 0.0, False
     while True:
         pause(POLL)
         try:
             with connect() as client:
                 state: Any = client.read_flow_run(number).state
+                if state.is_scheduled() and waited < UNCLAIMED_SECONDS <= waited + POLL:
+                    print(f"{step.address}  no worker has taken it yet; is one running for its pool?", flush=True)
+                waited += POLL
                 held = state.is_running() and order_slot(client, str(number))
                 if state.is_final():
                     if state.is_completed():

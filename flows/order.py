@@ -33,10 +33,12 @@ class Order:
     """The commit of the code."""
     files: dict[str, str]
     """The content of `SENT`."""
+    force: bool = False
+    """Whether the stage runs even if nothing changed."""
 
 
-def order_for(root: Path, address: str) -> Order:
-    """The order of a stage.
+def order_for(root: Path, address: str, *, force: bool) -> Order:
+    """The order of a stage, which may have to run even if nothing changed.
 
     Raises:
         CastawayError: there is code that is not committed, which another machine cannot have.
@@ -48,7 +50,7 @@ def order_for(root: Path, address: str) -> Order:
             f"{address} cannot be sent elsewhere: {changed[0][3:]} is not committed; commit and push it"
         )
     files = {name: (root / name).read_text("utf-8") for name in SENT if (root / name).exists()}
-    return Order(address, git(root, "rev-parse", "HEAD").strip(), files)
+    return Order(address, git(root, "rev-parse", "HEAD").strip(), files, force)
 
 
 def push_inputs(root: Path, step: Step) -> None:
@@ -87,7 +89,7 @@ def carry_out(root: Path, order: Order) -> Outcome:
         transfer(root, "pull", *reads)
     log = new_log(root, order.address)
     step = Step(one.address, (), one.device, one.timeout_seconds, tuple(one.outs))
-    outcome = run_step(root, step, {}, log=log)
+    outcome = run_step(root, step, {}, force=order.force, log=log)
     if not outcome.built:
         raise CastawayError(f"{outcome.message}: {' | '.join(last_lines(log, 3))}")
     push_outputs(root, order.address)

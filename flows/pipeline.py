@@ -130,7 +130,7 @@ def build(
             if step.address in same:
                 return cached(root, step)
             if step.device.startswith(POOL):
-                return build_elsewhere(root, step, new_log(root, step.address))
+                return build_elsewhere(root, step, new_log(root, step.address), force=force)
             own = step.device != "cpu" and devices > 1
             visible = slots.visible_variables(step.device, places) if own else {}
             served = serving_for(root, step.address, teacher, params.teacher, visible) if teacher else nullcontext()

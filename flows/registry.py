@@ -168,7 +168,13 @@ def registered(mlflow: Any, run: str, merged: Locked, run_id: str, evaluation: s
         if version.tags.get(OUTPUT) == md5:
             mlflow.set_model_version_tag(run, version.version, EVALUATION, evaluation)
             return str(version.version)
-    (model,) = mlflow.get_run(run_id).outputs.model_outputs
+    found = mlflow.get_run(run_id).outputs.model_outputs
+    if len(found) != 1:
+        raise CastawayError(
+            f"the MLflow run {run_id} of {merged.address} has {len(found)} models, expected one; delete the run, and "
+            "`python -m flows lineage sync` makes it again"
+        )
+    (model,) = found
     tags = {OUTPUT: md5, EVALUATION: evaluation, "dvc.rev": str(merged.record.get("revision", ""))}
     made = mlflow.create_model_version(run, f"models:/{model.model_id}", run_id, tags, model_id=model.model_id)
     return str(made.version)
@@ -193,6 +199,11 @@ def _judge(
     figures = json.loads((root / "data" / run / "metrics" / f"{JUDGED}.json").read_text("utf-8"))[FINAL]
     theirs = None
     if champion is not None:
+        if EVALUATION not in champion.tags:
+            raise CastawayError(
+                f"version {champion.version} of {run} is the champion, but its tag {EVALUATION}, the run of its "
+                f"evaluation, is missing; set it, or take the alias {CHAMPION} away"
+            )
         place = mlflow.download_artifacts(champion.tags[EVALUATION], FILE)
         theirs = read_outcomes(Path(place).read_text("utf-8"), FINAL, seat)
     return judge(params.tasks[run].gate, figures, own, theirs)

@@ -160,7 +160,7 @@ def test_policies_that_play_beside_each_other_give_the_same_bytes_as_one_after_a
         declared.write_text(text, "utf-8")
 
 
-def test_a_hint_is_hidden_from_training_and_everything_stays_as_it_was(clone: Path) -> None:
+def test_a_hint_is_hidden_and_corrections_are_preferred_and_everything_stays_as_it_was(clone: Path) -> None:
     before = hashes(clone)
     run(clone, "python", "-m", "benchmarks.hints", "1", "--task", "strictbot", "--episodes", "4")
     found = json.loads((clone / "data/strictbot/metrics/hints.json").read_text("utf-8"))
@@ -168,7 +168,25 @@ def test_a_hint_is_hidden_from_training_and_everything_stays_as_it_was(clone: Pa
     assert all(0 <= found[name]["1"][policy]["success_rate"] <= 1 for name in found for policy in ("sft", "ppo"))
     assert not any((clone / "scratch/hints").iterdir())
     assert ran(run(clone, "dvc", "repro")) == [] and hashes(clone) == before
-    assert "| told " in run(clone, "python", "-m", "castaway.cli.main", "results")
+    variant = "dpo, learning rate 0.001"
+    run(
+        clone,
+        "python",
+        "-m",
+        "benchmarks.corrections",
+        "1",
+        "--task",
+        "strictbot",
+        "--episodes",
+        "4",
+        "--variant",
+        variant,
+    )
+    found = json.loads((clone / "data/strictbot/metrics/corrections.json").read_text("utf-8"))
+    assert list(found) == ["no corrections", variant] and found[variant]["1"]["steps"] > 0
+    assert ran(run(clone, "dvc", "repro")) == [] and hashes(clone) == before
+    shown = run(clone, "python", "-m", "castaway.cli.main", "results")
+    assert "| told " in shown and f"| {variant} " in shown
 
 
 def test_a_changed_parameter_rebuilds_what_depends_on_it_and_comes_back_from_the_cache(clone: Path) -> None:

@@ -21,9 +21,11 @@ from castaway.cli.diff import diff
 from castaway.cli.doctor import doctor
 from castaway.cli.help import show_help
 from castaway.cli.lineage import lineage
+from castaway.cli.marooned import balance, openenv, play
 from castaway.cli.profile import configure, profile
 from castaway.cli.push import push
 from castaway.cli.report import report
+from castaway.cli.tables import results, rules
 from castaway.cli.task import app as task
 from castaway.cli.teacher import app as teacher
 from castaway.errors import CastawayError
@@ -71,6 +73,11 @@ app.command()(push)
 app.command()(report)
 app.command()(profile)
 app.command()(configure)
+app.command()(results)
+app.command()(rules)
+app.command()(balance)
+app.command()(openenv)
+app.command()(play)
 
 
 @app.callback(invoke_without_command=True)
@@ -89,34 +96,6 @@ def params(path: Annotated[Path, typer.Argument(help="The file to check.")] = Pa
 
     read_params(path)
     typer.echo("OK")
-
-
-@app.command()
-def results(
-    root: Annotated[Path, typer.Option(help="The repository.")] = Path(),
-    write: Annotated[Path | None, typer.Option(help="Write them between the markers in this file instead.")] = None,
-    headline: Annotated[bool, typer.Option("--headline", help="One table with three rows per run.")] = False,
-    markers: Annotated[str | None, typer.Option(help="Name of the markers; default: results, or headline.")] = None,
-) -> None:
-    """Print the results of every run that has been built, as Markdown tables.
-
-    Example: `castaway results --write docs/results.md`.
-    """
-    from castaway.metrics.headline import headline_table
-    from castaway.metrics.results import run_report
-    from castaway.tasks.registry import read_params, task_class
-
-    params = read_params(root / "params.yaml")
-    folders = {run: root / "data" / run / "metrics" for run in params.tasks}
-    built = {run: folder for run, folder in folders.items() if (folder / "evaluate.json").is_file()}
-    if not built:
-        raise CastawayError(f"there is no data/RUN/metrics/evaluate.json in {root.resolve()}; `dvc repro` builds it")
-    if headline:
-        show(headline_table(built), markers or "headline", write)
-        return
-    seats = {run: task_class(params.tasks[run].task).evaluation_seats[0] for run in built}
-    reports = [f"### {run}\n\n{run_report(folder, seats[run])}" for run, folder in built.items()]
-    show("\n\n".join(reports), markers or "results", write)
 
 
 @app.command()
@@ -211,94 +190,6 @@ def images(
 
     for path in draw_images(root, read_params(root / "params.yaml"), to or root / "docs" / "images"):
         typer.echo(str(path))
-
-
-@app.command()
-def balance(
-    scenario: Annotated[str, typer.Option(help="A scenario of MAROONED.")] = "skiff",
-    episodes: Annotated[int, typer.Option(min=1, help="Number of games of each match.")] = 500,
-    processes: Annotated[int, typer.Option(min=1, help="Number of games played in parallel.")] = 1,
-) -> None:
-    """Play scripted crews against scripted traitors, and print how often and how each side wins.
-
-    Example: `castaway balance --scenario skiff --episodes 500 --processes 2`.
-    """
-    from castaway.tools.marooned.balance import balance_table
-
-    typer.echo(balance_table(scenario, episodes, processes))
-
-
-@app.command()
-def openenv(
-    scenario: Annotated[str, typer.Option(help="A scenario of MAROONED.")] = "skiff",
-    rendering: Annotated[str, typer.Option(help="Form of the prompts: full or compact.")] = "full",
-    host: Annotated[str, typer.Option(help="Address to listen on; there is no authentication.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 for any free port.")] = 8000,
-    sessions: Annotated[int, typer.Option(min=1, help="Maximum number of games at the same time.")] = 256,
-) -> None:
-    """Serve MAROONED to OpenEnv trainers until Ctrl-C; each connection plays its own game.
-
-    Example: `castaway openenv --port 8000 --sessions 64`.
-    """
-    if rendering not in ("full", "compact"):
-        raise CastawayError(f"there is no rendering {rendering!r}: choose full or compact")
-    try:
-        from castaway.integrations.openenv_server import make_app, serve
-    except ImportError as error:
-        raise CastawayError(f"{error.name} is missing: pip install 'castaway[open]'") from None
-
-    serve(make_app(scenario, rendering, sessions), host, port, typer.echo)
-
-
-@app.command()
-def play(
-    sailor: Annotated[str | None, typer.Option(help="The sailor you play; default: chosen by the task id.")] = None,
-    scenario: Annotated[str, typer.Option(help="A scenario of MAROONED.")] = "skiff",
-    game: Annotated[int, typer.Option(min=0, help="The task id: an equal id gives an equal game.")] = 0,
-    model: Annotated[Path | None, typer.Option(help="Folder of a trained model for the other sailors.")] = None,
-    rendering: Annotated[str, typer.Option(help="Form of that model's prompts: full or compact.")] = "compact",
-    save: Annotated[Path | None, typer.Option(help="Write the episode here, for `castaway replay`.")] = None,
-) -> None:
-    """Play a sailor of MAROONED in the terminal; scripts or a trained model play the others.
-
-    Example: `castaway play --sailor Eve --model data/marooned/merge`.
-    """
-    from castaway.tools.marooned.terminal import play_game
-
-    play_game(scenario, game, sailor, model, rendering, save)
-
-
-@app.command()
-def rules(
-    scenarios: Annotated[list[str] | None, typer.Argument(help="Scenarios of MAROONED; default: all.")] = None,
-    write: Annotated[Path | None, typer.Option(help="Write them between the markers in this file instead.")] = None,
-) -> None:
-    """Print the constants and rewards of MAROONED's scenarios as tables.
-
-    Example: `castaway rules skiff`.
-    """
-    from castaway.envs.marooned.scenario import load_scenario
-    from castaway.tools.marooned.rulebook import SCENARIOS, constants_table, pay_table
-
-    chosen = [load_scenario(name) for name in scenarios or SCENARIOS]
-    same = all((one.colonist, one.traitor) == (chosen[0].colonist, chosen[0].traitor) for one in chosen)
-    pay = [pay_table(one) if same else f"{one.name}:\n\n{pay_table(one)}" for one in (chosen[:1] if same else chosen)]
-    show("\n\n".join([constants_table(chosen), *pay]), "rules", write)
-
-
-def show(text: str, name: str, path: Path | None) -> None:
-    """Print the text, or write it between the markers `name` in a file."""
-    from castaway.metrics.markdown import replace_between
-
-    if path is None:
-        typer.echo(text)
-        return
-    try:
-        before = path.read_text(encoding="utf-8")
-        path.write_text(replace_between(before, name, text), encoding="utf-8")
-    except (OSError, UnicodeDecodeError, CastawayError) as error:
-        raise CastawayError(f"{path} cannot be written to: {error}") from None
-    typer.echo(f"{path}: the part {name!r} is up to date")
 
 
 if __name__ == "__main__":

@@ -37,17 +37,32 @@ def traitors_table(found: Figures, seat: str = "") -> str:
 
 def ablation_table(found: Figures, seat: str = "") -> str:
     """The results of PPO without one of its parts: one row per variant, one column per seed, and the means."""
+    return f"PPO without one of its parts, {_asked(found, 'held-out')}:\n\n{_by_seed(found, 'ppo', seat)}"
+
+
+def corrections_table(found: Figures, seat: str = "") -> str:
+    """The results of training on PPO's corrections in several ways: one row per way, one column per seed, and means."""
+    return f"Training on PPO's corrections, {_asked(found, 'validation')}:\n\n{_by_seed(found, 'after PPO', seat)}"
+
+
+def _by_seed(found: Figures, first: str, seat: str) -> str:
+    """One row per variant, one column per seed, and the means of success and invalid replies."""
     seeds = seeds_of(found)
-    header = ["ppo", *(f"seed {seed}" for seed in seeds), f"{seat} success, mean".strip(), "invalid replies, mean"]
+    header = [first, *(f"seed {seed}" for seed in seeds), f"{seat} success, mean".strip(), "invalid replies, mean"]
     rows = []
     for variant, runs in found.items():
         cells = [share(runs[seed], "success_rate") if seed in runs else "-" for seed in seeds]
         columns = [[figure(one, name) for one in runs.values()] for name in ("success_rate", "invalid_rate")]
         rows.append([variant, *cells, *(mean_of(values, seeds) for values in columns)])
-    episodes = min(figure(one, "episodes") for runs in found.values() for one in runs.values())
-    revisions = sorted({str(one["revision"]) for runs in found.values() for one in runs.values() if "revision" in one})
+    return table(header, rows)
+
+
+def _asked(found: Figures, kind: str) -> str:
+    """How many episodes each variant played, and at which commit."""
+    every = [one for runs in found.values() for one in runs.values()]
+    revisions = sorted({str(one["revision"]) for one in every if "revision" in one})
     at = f", at commit {', '.join(revisions)}" if revisions else ""
-    return f"PPO without one of its parts, {episodes} held-out episodes each{at}:\n\n{table(header, rows)}"
+    return f"{min(figure(one, 'episodes') for one in every)} {kind} episodes each{at}"
 
 
 def hints_table(found: Figures, seat: str = "") -> str:

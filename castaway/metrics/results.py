@@ -13,7 +13,7 @@ from pathlib import Path
 from castaway.errors import CastawayError
 from castaway.metrics import ledger
 from castaway.metrics.cells import UNSEEN, Figures, figure, from_file, further_seats, policy_cells, share
-from castaway.metrics.comparisons import ablation_table, hints_table, imitation_table, traitors_table
+from castaway.metrics.comparisons import ablation_table, corrections_table, hints_table, imitation_table, traitors_table
 from castaway.metrics.markdown import percent, table
 from castaway.metrics.policies import POLICIES
 
@@ -27,6 +27,7 @@ COMPARISONS = {
     "traitors.json": traitors_table,
     "ablation.json": ablation_table,
     "hints.json": hints_table,
+    "corrections.json": corrections_table,
 }
 """The files that benchmarks write beside those of the stages, each with its table."""
 

@@ -199,8 +199,15 @@ def params_at(root: Path, revision: str) -> dict[str, Any]:
     """
     found = _yaml(root, revision, "params.yaml")
     if not isinstance(found, dict):
+        if revision and not _is_commit(root, revision):
+            raise CastawayError(f"there is no run and no revision {revision}; name a run, a revision, or REVISION:RUN")
         raise CastawayError(f"{revision or root} has no params.yaml; name a run, a revision, or REVISION:RUN")
     return found
+
+
+def _is_commit(root: Path, revision: str) -> bool:
+    command = ["git", "rev-parse", "--quiet", "--verify", "--end-of-options", f"{revision}^{{commit}}"]
+    return subprocess.run(command, cwd=root, capture_output=True, check=False).returncode == 0
 
 
 def _yaml(root: Path, revision: str, path: str) -> Any:

@@ -358,6 +358,9 @@ def test_a_stage_without_a_file_does_not_hide_the_others(root: Path, capsys: pyt
     assert closure.main(root, write=False) == 1
     told = capsys.readouterr().out
     assert "stages/sft.py does not exist" in told and "base.outs: + " in told
+    assert closure.main(root, write=True) == 1
+    assert closure.main(root, write=False) == 1
+    assert capsys.readouterr().out.splitlines()[-1].startswith("stages/sft.py does not exist"), "the others are written"
 
 
 def test_a_folder_without_a_pipeline_is_told(root: Path) -> None:

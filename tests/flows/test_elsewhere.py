@@ -129,7 +129,7 @@ def test_an_order_is_carried_out_in_another_clone_and_comes_back_through_the_rem
     monkeypatch.setenv("BUILT", str(tmp_path / "built"))
     assert ship.run("dvc", "repro", "first").returncode == 0
     assert ship.run("dvc", "push", "data/first").returncode == 0
-    order = order_for(ship.root, "base")
+    order = order_for(ship.root, "base", force=False)
     other = clone_of(ship, "other")
     monkeypatch.chdir(other.root)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
@@ -145,7 +145,7 @@ def test_an_order_is_carried_out_in_another_clone_and_comes_back_through_the_rem
     with pytest.raises(
         CastawayError, match=r"^base cannot be sent elsewhere: stages/base.py is not committed; commit and push it"
     ):
-        order_for(ship.root, "base")
+        order_for(ship.root, "base", force=False)
     with pytest.raises(CastawayError, match=r"^commit 1234567890 is not in .*; push it there, and build again$"):
         carry_out(other.root, Order("base", "1234567890" * 4, {}))
 
@@ -166,6 +166,9 @@ def test_a_stage_is_built_by_a_worker_and_the_driver_goes_on(ship: Repository, s
         assert [one["name"] for one in sent] == ["base"]
         again = ship.run("flows", "pipeline", **variables)
         assert again.returncode == 0 and "sent to" not in again.stdout
+        forced = ship.run("flows", "pipeline", "base", "--force", **variables)
+        assert forced.returncode == 0 and "base  sent to the pool cpu" in forced.stdout, forced.stdout + forced.stderr
+        assert built.read_text() == "one one "
     finally:
         worker.kill()
     # One machine gives the same bytes.

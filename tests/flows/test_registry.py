@@ -8,7 +8,7 @@ import pytest
 from mlflow import MlflowClient
 
 from castaway.tools.lineage.locked import locked_stages
-from flows.registry import CHAMPION, GATE
+from flows.registry import CHAMPION, EVALUATION, GATE
 from tests.flows.conftest import EVALUATE, Repository
 
 PIPELINE = "stages:\n" + "".join(
@@ -107,6 +107,14 @@ def test_what_cannot_be_promoted_is_told(ship: Repository) -> None:
     assert (unknown.returncode, unknown.stderr) == (
         2, "error: params.yaml has no run mutiny; it has marooned, openspiel, strictbot\n"
     )  # fmt: skip
+    # A champion that somebody chose by hand has no evaluation to be compared with.
+    MlflowClient(f"sqlite:///{ship.root}/mlflow.db").delete_model_version_tag("marooned", "1", EVALUATION)
+    ship.change("params.yaml", "seed: 1", "seed: 3")
+    told = ship.run("flows", "pipeline").stderr
+    assert (
+        f"version 1 of marooned is the champion, but its tag {EVALUATION}, the run of its evaluation, is missing"
+        in told
+    )
     (ship.root / "data/marooned/evaluate/outcomes.jsonl").unlink()
     missing = ship.run("flows", "promote", "marooned")
     assert missing.returncode == 2 and "`dvc checkout evaluate@marooned` restores it" in missing.stderr

@@ -30,7 +30,7 @@ PLAYER, TABLE = "player", "table"
 Others = Literal["random", "search"]
 """How the others play in the seat `table`."""
 _SEEDS = 3 * HELD_OUT_START
-"""The seed of a first game is its task id; one that is started again gets a seed beyond all ids, those of audits too."""
+"""The seed of a first game is its task id; one that is started again gets a seed beyond all ids, audits' too."""
 
 
 class TextArenaEnvironment(TextEnvironment):

@@ -98,8 +98,8 @@ def test_nothing_differs_from_itself(root: Path) -> None:
 @pytest.mark.parametrize(
     ("before", "after", "told"),
     [
-        ("HEAD", "moon", "moon has no params.yaml; name a run, a revision, or REVISION:RUN"),
-        ("--output=x", "HEAD", "--output=x has no params.yaml; name a run, a revision, or REVISION:RUN"),
+        ("HEAD", "moon", "there is no run and no revision moon; name a run, a revision, or REVISION:RUN"),
+        ("--output=x", "HEAD", "there is no run and no revision --output=x; name a run, a revision, or REVISION:RUN"),
         ("HEAD:three", "one", "HEAD has no run three; it has one, two"),
     ],
 )
