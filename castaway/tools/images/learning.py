@@ -146,8 +146,12 @@ def _lines(panel: Panel, x: float, y: float, width: float) -> Iterator[str]:
     for a, b in drawn:
         yield f'<circle cx="{number(a)}" cy="{number(b)}" r="2.6" fill="{CURVE}"/>'
     for step, share in panel.alone:
-        a, b = _across(panel, step, x, width), _height(y, share)
-        yield f'<circle cx="{number(a)}" cy="{number(b)}" r="6" fill="none" stroke="{ALONE}" stroke-width="3"/>'
+        yield _ring(_across(panel, step, x, width), _height(y, share))
+
+
+def _ring(x: float, y: float) -> str:
+    """The mark of a validation."""
+    return f'<circle cx="{number(x)}" cy="{number(y)}" r="6" fill="none" stroke="{ALONE}" stroke-width="3"/>'
 
 
 def _legend(height: int) -> Iterator[str]:
@@ -158,7 +162,8 @@ def _legend(height: int) -> Iterator[str]:
     for place, (words, tone) in enumerate(entries):
         across, down = (place, 26) if place < len(HELD_OUT) else (1.7 * (place - len(HELD_OUT)), 0)
         x = LEFT + 180 * across
-        yield line(x, y - down - 5, x + 26, y - down - 5, stroke=tone, width=4)
+        middle = y - down - 5
+        yield _ring(x + 13, middle) if tone == ALONE else line(x, middle, x + 26, middle, stroke=tone, width=4)
         yield text(x + 34, y - down, words, size=16)
     for place, words in enumerate(CAPTION):
         yield text(LEFT, y + 32 + 23 * place, words, size=15)
