@@ -116,7 +116,8 @@ def test_a_step_without_a_finished_episode_is_a_gap(tmp_path: Path) -> None:
     build(tmp_path, "lights", {1: 0.0, 2: 0.5, 4: 1.0})
     picture = ElementTree.fromstring(learning_picture(read_panels(tmp_path, ["lights"])))
     assert str(next(picture.iter(f"{SVG}path")).get("d")).count("M") == 1
-    assert len(list(picture.iter(f"{SVG}circle"))) == 3
+    # One more is in the legend.
+    assert len(list(picture.iter(f"{SVG}circle"))) == 3 + 1
 
 
 def test_what_the_policy_does_without_help_is_a_ring_at_each_validation(tmp_path: Path) -> None:
@@ -127,7 +128,7 @@ def test_what_the_policy_does_without_help_is_a_ring_at_each_validation(tmp_path
     (panel,) = read_panels(tmp_path, ["lights"])
     assert panel.alone == [(2, 0.25), (3, 0.75)] and panel.curve[-1] == (3, 1.0)
     circles = list(ElementTree.fromstring(learning_picture([panel])).iter(f"{SVG}circle"))
-    assert [one.get("fill") == "none" for one in circles] == [False] * 3 + [True] * 2
+    assert [one.get("fill") == "none" for one in circles] == [False] * 3 + [True] * 2 + [True]
 
 
 def test_the_runs_of_the_repository() -> None:
