@@ -273,7 +273,7 @@ def test_sync_tags_runs_with_what_they_made(
     unknown = Locked("sft@marooned", {**entry, "cmd": "y"}, {})
     assert lineage.sync(stage.root, {"base": known, "sft@marooned": unknown}) == 0
     assert MlflowClient(store).get_run(str(run.run_id)).data.tags["dvc.out.data/base"] == "b" * 32
-    assert capsys.readouterr().out == "tagged 1 runs, made 0; no record for sft@marooned\n"
+    assert capsys.readouterr().out == "tagged 1 run, made 0; no record for sft@marooned\n"
 
 
 def test_curves_survive_a_kill(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def test_the_command(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"), [(["no-such"], "no-such has no params"), (["now", "--run", "two"], "of two")]
+    ("words", "told"), [(["no-such"], "no run and no revision no-such"), (["now", "--run", "two"], "of two")]
 )
 def test_what_is_not_there_is_told(root: Path, words: list[str], told: str) -> None:
     result = CliRunner().invoke(app, ["compare", *words, "--root", str(root)])
