@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.rows import add_row
 from benchmarks.seeds import ROOT, environment, require_commit, run, status_of
 from castaway.errors import CastawayError
 from castaway.metrics import ledger
@@ -78,12 +79,13 @@ def main(arguments: Sequence[str]) -> int:
 
     def work() -> None:
         require_commit()
+        path = ROOT / "data" / options.task / "metrics" / "ablation.json"
         variants = variants_of(options.task, options.variant)
         for seed in options.seeds:
             for variant in variants:
                 changes = settings(options.task, variant, options.episodes, options.block)
                 figures = measure(options.task, variant, seed, changes)
-                save(ROOT, options.task, variant, seed, figures)
+                add_row(path, variant, seed, figures, list(VARIANTS[options.task]))
 
     return status_of(work)
 
@@ -148,15 +150,6 @@ def experiment(root: Path, name: str) -> str:
     """The commit of the experiment of that name; empty if there is none."""
     references = run(root, "git", "for-each-ref", "--format=%(objectname) %(refname)", "refs/exps").splitlines()
     return next((line.split()[0] for line in references if line.endswith(f"/{name}")), "")
-
-
-def save(root: Path, task: str, variant: str, seed: int, figures: Mapping[str, float | str]) -> None:
-    """Add the metrics of one experiment to data/RUN/metrics/ablation.json."""
-    path = root / "data" / task / "metrics" / "ablation.json"
-    known = json.loads(path.read_text("utf-8")) if path.exists() else {}
-    known.setdefault(variant, {})[str(seed)] = dict(figures)
-    ordered = {name: known[name] for name in VARIANTS[task] if name in known}
-    path.write_text(json.dumps(ordered, indent=2) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ to data/RUN/metrics/corrections.json.
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -19,20 +18,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
-from benchmarks.hints import MEASURED, built, ids
 from benchmarks.imitation import context_of
+from benchmarks.rows import add_row
 from benchmarks.seeds import ROOT, require_commit, status_of
-from castaway.metrics.figures import figures_of
+from benchmarks.variants import built, link, play_alone, validation_ids
 from castaway.models.policy import load_adapter, load_model
-from castaway.models.tokens import ChatTokenizer
 from castaway.models.training import seed_everything
-from castaway.rl.actor_critic import ActorCritic
-from castaway.rl.policies import ModelPolicy
 from castaway.tasks.registry import task_of
 from flows.revision import revision
-from stages import correction_sft, evaluate
+from stages import correction_sft
 from stages.context import Context
 
 NONE = "no corrections"
@@ -47,6 +41,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     },
 }
 """The changes of `correction_sft` in params.yaml by variant."""
+ORDER = (NONE, *VARIANTS)
+"""Of the rows."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -59,13 +55,16 @@ def main(arguments: Sequence[str]) -> int:
 
     def work() -> None:
         require_commit()
+        path = ROOT / "data" / options.task / "metrics" / "corrections.json"
         for seed in options.seeds:
             clone = built("corrections", options.task, seed)
             context = context_of(clone, options.task)
-            save(options.task, NONE, seed, measure(context, context.folder("ppo"), options.episodes))
+            figures = measure(context, context.folder("ppo"), options.episodes)
+            add_row(path, NONE, seed, figures, ORDER)
             for name in options.variant or VARIANTS:
                 trained, metrics = train(context, name, VARIANTS[name])
-                save(options.task, name, seed, {**measure(trained, trained.output, options.episodes), **metrics})
+                figures = {**measure(trained, trained.output, options.episodes), **metrics}
+                add_row(path, name, seed, figures, ORDER)
             shutil.rmtree(clone)
 
     return status_of(work)
@@ -78,11 +77,7 @@ def train(context: Context, name: str, changes: Mapping[str, Any]) -> tuple[Cont
         The context in which it ran, and the number of corrections and steps.
     """
     root = context.root / "scratch" / "corrections" / name.replace(" ", "-").replace(",", "")
-    for stage, run in (("base", context.base), ("sft", context.run), ("ppo", context.run)):
-        link = root / "data" / run / stage
-        link.parent.mkdir(parents=True, exist_ok=True)
-        if not link.is_symlink():
-            link.symlink_to(context.folder(stage))
+    link(context, root, ["base", "sft", "ppo"])
     section = context.params.correction_sft.model_copy(update=dict(changes))
     params = context.params.model_copy(update={"correction_sft": section})
     own = replace(context, root=root, params=params, stage="correction_sft", scratch=root / "scratch")
@@ -97,23 +92,10 @@ def measure(context: Context, adapter: Path, episodes: int) -> dict[str, Any]:
     """The metrics of SFT's model with an adapter, on validation ids."""
     task = task_of(context.params, context.run)
     seed_everything(context.params.seed, context.params.threads)
-    tokenizer = ChatTokenizer.load(context.folder("base"))
-    games = [(task_id, task.evaluation_seats[0]) for task_id in ids(task, "", episodes)]
+    games = [(task_id, task.evaluation_seats[0]) for task_id in validation_ids(task, episodes)]
     sft = load_model(context.folder("base"), [context.folder("sft")], context.dtype)
-    actor = ActorCritic(load_adapter(sft, adapter, trainable=False))
-    policy = ModelPolicy(actor, tokenizer, evaluate.sampling_rules(context, tokenizer), evaluate.generator_of(context))
-    with tqdm(total=episodes, unit="episode", desc=adapter.parents[2].name) as bar:
-        figures = figures_of(task, evaluate.play(context, task, games, policy, bar.update))
-    return {"episodes": episodes, "revision": revision(ROOT)[:7], **{name: figures[name] for name in MEASURED}}
-
-
-def save(task: str, variant: str, seed: int, figures: Mapping[str, Any]) -> None:
-    """Add the metrics of one policy to data/RUN/metrics/corrections.json."""
-    path = ROOT / "data" / task / "metrics" / "corrections.json"
-    known = json.loads(path.read_text("utf-8")) if path.exists() else {}
-    known.setdefault(variant, {})[str(seed)] = dict(figures)
-    ordered = {name: known[name] for name in (NONE, *VARIANTS) if name in known}
-    path.write_text(json.dumps(ordered, indent=2) + "\n", "utf-8")
+    figures = play_alone(context, load_adapter(sft, adapter, trainable=False), games, adapter.parents[2].name)
+    return {"episodes": episodes, "revision": revision(ROOT)[:7], **figures}
 
 
 if __name__ == "__main__":

@@ -18,39 +18,30 @@ import json
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import count, islice
-from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
 from benchmarks.imitation import context_of
-from benchmarks.seeds import ROOT, clone_with_seed, dvc, reproduce, require_commit, status_of
+from benchmarks.rows import add_row
+from benchmarks.seeds import ROOT, require_commit, status_of
+from benchmarks.variants import built, link, play_alone, validation_ids
 from castaway.errors import CastawayError
-from castaway.metrics.figures import figures_of
 from castaway.models.policy import load_adapter, load_model, using
 from castaway.models.tokens import ChatTokenizer
 from castaway.models.training import seed_everything
-from castaway.rl.actor_critic import ActorCritic
-from castaway.rl.policies import ModelPolicy
-from castaway.tasks.environment import HELD_OUT_START, Message
+from castaway.tasks.environment import Message
 from castaway.tasks.registry import task_of
-from castaway.tasks.task import Task
 from flows.revision import revision
 from stages import evaluate
 from stages.context import Context
 
-FIRST_ID = 945_000_000
-"""The first validation id; the others follow. PPO is watched on others."""
 SHOWN = "all shown"
 """The name under which the policies that read all hints are saved."""
 TRAINED = ("sft", "reward_model", "ppo")
 """The stages that are run again without the hint."""
 POLICIES = ("sft", "ppo")
-MEASURED = ("success_rate", "success_rate_low", "success_rate_high", "invalid_rate")
 
 
 @dataclass(frozen=True)
@@ -92,13 +83,14 @@ def main(arguments: Sequence[str]) -> int:
 
     def work() -> None:
         require_commit()
+        path = ROOT / "data" / options.task / "metrics" / "hints.json"
         chosen = hints_of(options.task, options.hint)
         for seed in options.seeds:
             clone = built("hints", options.task, seed)
             context = context_of(clone, options.task)
-            save(ROOT, options.task, SHOWN, seed, measure(context, chosen[0], options.episodes))
+            add_row(path, SHOWN, seed, measure(context, chosen[0], options.episodes))
             for name in chosen:
-                save(ROOT, options.task, name, seed, trained_without(context, name, options.episodes))
+                add_row(path, name, seed, trained_without(context, name, options.episodes))
             shutil.rmtree(clone)
 
     return status_of(work)
@@ -119,36 +111,13 @@ def hints_of(name: str, wanted: Sequence[str] | None) -> list[str]:
     return chosen
 
 
-def built(purpose: str, name: str, seed: int) -> Path:
-    """A clone of the last commit, in which the run is built with the seed up to PPO; from the cache if it can be.
-
-    Args:
-        purpose: the folder in scratch/ for the clone.
-        name: of the run.
-        seed: of all stages.
-
-    Raises:
-        CastawayError: the build failed.
-    """
-    clone = ROOT / "scratch" / purpose / f"{name}-{seed}-{revision(ROOT)[:7]}"
-    clone_with_seed(clone, seed)
-    # What is built here is up to date in the clone, too, if the seed is that of params.yaml.
-    dvc(clone, "checkout", "--allow-missing")
-    reproduce(clone, f"ppo@{name}")
-    return clone
-
-
 def trained_without(context: Context, name: str, episodes: int) -> dict[str, Any]:
     """Train without a hint, and return the metrics of the policies before and after PPO."""
     root = context.root / "scratch" / "hints" / name
     done = root / "figures.json"
     if done.exists():
         return dict(json.loads(done.read_text("utf-8")))
-    for stage, run_name in (("base", context.base), ("dataset", context.run)):
-        link = root / "data" / run_name / stage
-        link.parent.mkdir(parents=True, exist_ok=True)
-        if not link.is_symlink():
-            link.symlink_to(context.folder(stage))
+    link(context, root, ["base", "dataset"])
     with hiding(hint_of(context, name)):
         for stage in TRAINED:
             own = replace(context, root=root, stage=stage, scratch=root / "scratch" / stage)
@@ -168,32 +137,19 @@ def measure(context: Context, hint: str, episodes: int) -> dict[str, Any]:
     """The metrics of the policies before and after PPO, on the validation ids in which the hint occurs."""
     task, kind = task_of(context.params, context.run), hint_of(context, hint).kind
     seed_everything(context.params.seed, context.params.threads)
-    tokenizer = ChatTokenizer.load(context.folder("base"))
-    games = [(task_id, task.evaluation_seats[0]) for task_id in ids(task, kind, episodes)]
+    games = [(task_id, task.evaluation_seats[0]) for task_id in validation_ids(task, episodes, kind)]
     found: dict[str, Any] = {}
     sft = load_model(context.folder("base"), [context.folder("sft")], context.dtype)
     model = load_adapter(sft, context.folder("ppo"), trainable=False)
-    with tqdm(total=len(POLICIES) * episodes, unit="episode", desc="hints") as bar:
-        for name in POLICIES:
-            rules, generator = evaluate.sampling_rules(context, tokenizer), evaluate.generator_of(context)
-            policy = ModelPolicy(ActorCritic(model), tokenizer, rules, generator)
-            with using(model, evaluate.POLICY_ADAPTERS[name]):
-                figures = figures_of(task, evaluate.play(context, task, games, policy, bar.update))
-            found[name] = {measured: figures[measured] for measured in MEASURED}
+    for name in POLICIES:
+        with using(model, evaluate.POLICY_ADAPTERS[name]):
+            found[name] = play_alone(context, model, games, name)
     return {"episodes": episodes, "kind": kind, "revision": revision(ROOT)[:7], **found}
 
 
 def hint_of(context: Context, name: str) -> Hint:
     """The hint of that name in the prompts of a run."""
     return HINTS[context.params.tasks[context.run].task][name]
-
-
-def ids(task: Task[Any], kind: str, episodes: int) -> list[int]:
-    """The first validation ids of a kind of episode."""
-    own = task.training_ids()
-    first = FIRST_ID * len(own) // HELD_OUT_START
-    found = (own[place] for place in count(first) if not kind or task.kind_of(own[place]) == kind)
-    return list(islice(found, episodes))
 
 
 @contextmanager
@@ -222,15 +178,6 @@ def piles(heaps: str) -> str:
     for heap in heaps.split():
         sizes[heap[0]] = sizes.get(heap[0], 0) + int(heap[1:])
     return " ".join(f"{pile}{size}" for pile, size in sizes.items())
-
-
-def save(root: Path, name: str, hint: str, seed: int, figures: Mapping[str, Any]) -> None:
-    """Add the metrics of one hint and seed to data/RUN/metrics/hints.json."""
-    path = root / "data" / name / "metrics" / "hints.json"
-    known = json.loads(path.read_text("utf-8")) if path.exists() else {}
-    known.setdefault(hint, {})[str(seed)] = dict(figures)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(known, indent=2) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

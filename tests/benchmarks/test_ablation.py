@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import ablation
+from benchmarks.rows import add_row
 from castaway.errors import CastawayError
 from castaway.tasks.registry import read_params
 from tests.miniature import ROOT, edited, make_clone
@@ -78,10 +79,10 @@ def test_what_is_not_the_same_experiment_has_another_name() -> None:
 
 
 def test_figures_are_kept_in_the_order_of_the_variants(tmp_path: Path) -> None:
-    (tmp_path / "data/openspiel/metrics").mkdir(parents=True)
+    path, order = tmp_path / "data/openspiel/metrics/ablation.json", list(ablation.VARIANTS["openspiel"])
     for variant, seed in (("without replay", 2), (ablation.AS_SHIPPED, 1), ("without replay", 1)):
-        ablation.save(tmp_path, "openspiel", variant, seed, {"success_rate": seed / 4})
-    text = (tmp_path / "data/openspiel/metrics/ablation.json").read_text("utf-8")
+        add_row(path, variant, seed, {"success_rate": seed / 4}, order)
+    text = path.read_text("utf-8")
     assert text.index(ablation.AS_SHIPPED) < text.index("without replay")
     assert '"2": {' in text and '"1": {' in text
 

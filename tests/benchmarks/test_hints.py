@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from benchmarks import hints
+from benchmarks import hints, variants
 from castaway.models.tokens import ChatTokenizer
 from castaway.tasks.registry import task_of
 from castaway.tasks.task import Task
@@ -23,7 +23,7 @@ def prompts(task: str) -> list[str]:
 
 def told(task: Task[object]) -> Iterator[str]:
     environment = task.make()
-    for task_id in range(hints.FIRST_ID, hints.FIRST_ID + 60):
+    for task_id in range(variants.FIRST_ID, variants.FIRST_ID + 60):
         environment.reset(task_id, task.scripted_seat)
         player = task.demonstrator(Random(task_id), 0.25)
         while not environment.done:
