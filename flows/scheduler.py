@@ -1,53 +1,43 @@
-"""Goes through the steps of a plan: which may start now, in which order, and how many side by side."""
+"""Which steps of a plan may start now, in which order, and how many side by side."""
 
-from __future__ import annotations
-
-import os
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextvars import copy_context
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf
-from pathlib import Path
 from statistics import fmean
 from typing import Protocol
 
-import psutil
-
-from castaway.config.params import Params
-from castaway.errors import CastawayError
-from castaway.tools import hardware
-from flows import records
-from flows.process import stopped_together
-from flows.report import POOL, Outcome, Step
+from castaway.processes import hardware
+from castaway.processes.groups import stopped_together
+from flows.build import outcome_of
+from flows.steps import POOL, Outcome, Step
 
 
 class Watcher(Protocol):
     """Is told of the start and the end of each step."""
 
-    def started(self, step: Step) -> None:
-        """A step has started."""
+    def started(self, step: Step) -> None: ...
 
-    def ended(self, outcome: Outcome) -> None:
-        """A step has ended, or was skipped."""
+    def ended(self, outcome: Outcome) -> None: ...
 
 
 @dataclass(frozen=True)
 class Memory:
     """The memory of this host, in GiB, and what is known of the steps."""
 
-    free: float = inf
-    """What the steps may use together."""
+    free: float = inf  # what the steps may use together
     peaks: Mapping[str, float] = field(default_factory=dict)
     """The peak of each step in its last run, by address; of a step that is not here, nothing is known."""
 
     def has_room(self, step: Step, beside: Sequence[Step]) -> bool:
-        """Whether a step may run beside others; alone it always may."""
+        """Whether a step may run next to others; alone it always may."""
         together = sum(self.peaks.get(one.address, 0.0) for one in (step, *beside))
         return not beside or step.address not in self.peaks or together <= self.free
 
 
-def walk(
+def schedule(
     steps: Sequence[Step],
     run: Callable[[Step, Sequence[int]], Outcome],
     cores: int = 1,
@@ -57,20 +47,12 @@ def walk(
     memory: Memory | None = None,
     watchers: Sequence[Watcher] = (),
 ) -> list[Outcome]:
-    """Run the steps in threads; a step that depends on one that was not built is skipped.
+    """Run the steps in threads, dependencies first; a step that depends on one that was not built is skipped.
 
-    Args:
-        steps: the steps, dependencies first.
-        run: builds a step in its places: indices of its GPUs, or for a step on the CPU of its shares of the cores. A
-            step that wants more places than there are gets all of them.
-        cores: number of steps on the CPU that may run in parallel.
-        gpus: number of steps on GPUs that may run in parallel, each on its own GPU.
-        seconds: times that steps took before, by address; the step with the longest path to the end starts first.
-        memory: a step does not start while there is no room for it beside those that run; None: there always is.
-        watchers: are told of the start and end of each step.
-
-    Returns:
-        The outcomes, in the order of the steps.
+    `run` builds a step in its places: indices of its GPUs, or for a step on the CPU of its shares of the cores. There
+    are as many places as `cores` and `gpus`; a step that wants more gets all of them. Times that steps took before
+    (`seconds`, by address) say which starts first: that with the longest path to the end. A step does not start while
+    `memory` has no room for it next to those that run. Returns the outcomes, in the order of the steps.
     """
     outcomes: dict[str, Outcome] = {}
     running: dict[Future[Outcome], tuple[Step, list[int]]] = {}
@@ -97,7 +79,9 @@ def walk(
                     waiting.remove(step)
                     for watcher in watchers:
                         watcher.started(step)
-                    running[pool.submit(outcome_of, step, run, own)] = step, own
+                    # As in Prefect's own task runner, a thread belongs to the flow run that starts it.
+                    work = partial(outcome_of, step, partial(run, step, own))
+                    running[pool.submit(copy_context().run, work)] = step, own
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 del running[future]
                 end(future.result())
@@ -110,7 +94,7 @@ def kind_of(step: Step) -> str:
 
 
 def places_for(step: Step, running: Collection[tuple[Step, list[int]]], places: Mapping[str, int]) -> list[int] | None:
-    """The places that a step gets beside those that run; None while too few are free."""
+    """The places that a step gets next to those that run; None while too few are free."""
     kind = kind_of(step)
     taken = {place for other, own in running if kind_of(other) == kind for place in own}
     free = [place for place in range(places[kind]) if place not in taken]
@@ -118,26 +102,8 @@ def places_for(step: Step, running: Collection[tuple[Step, list[int]]], places: 
     return free[:wanted] if len(free) >= wanted else None
 
 
-def outcome_of(step: Step, run: Callable[[Step, Sequence[int]], Outcome], places: Sequence[int]) -> Outcome:
-    """The outcome that `run` returns, or a failed one if it raises an exception."""
-    began = time.monotonic()
-    try:
-        return run(step, places)
-    except CastawayError as error:
-        message = str(error)
-    except BaseException as error:  # otherwise the step would have no outcome, and its failure be hidden
-        message = f"{step.address} failed: {type(error).__name__}: {error}"
-    return Outcome(step, "Failed", time.monotonic() - began, message)
-
-
 def longest_first(steps: Sequence[Step], seconds: Mapping[str, float]) -> list[Step]:
-    """The steps, ordered by the time of the longest path from each to the end of the pipeline, longest first.
-
-    Args:
-        steps: the steps, dependencies first.
-        seconds: times of steps by address. A step without a time counts as the average of the others; if there are no
-            times at all, the number of steps on the path decides.
-    """
+    """The steps by the time of the longest path from each to the end; an unknown time counts as the mean."""
     average = fmean(seconds.values()) if seconds else 1.0
     longest: dict[str, float] = {}
     for step in reversed(steps):
@@ -146,28 +112,6 @@ def longest_first(steps: Sequence[Step], seconds: Mapping[str, float]) -> list[S
     return sorted(steps, key=lambda step: -longest[step.address])
 
 
-def recorded(root: Path, steps: Sequence[Step], figure: str) -> dict[str, float]:
-    """A figure of each stage's last run, such as `seconds`, for the stages whose run record has it."""
-    found: dict[str, float] = {}
-    for step in steps:
-        name, _, run = step.address.partition("@")
-        value = records.read_json(records.record_path(root, run, name)).get(figure)
-        if isinstance(value, int | float):
-            found[step.address] = float(value)
-    return found
-
-
-def free_gibibytes() -> float:
-    """The memory of this host that is free now, in GiB."""
-    return float(psutil.virtual_memory().available) / 2**30
-
-
-def cores(params: Params) -> int:
-    """How many stages on the CPU may run in parallel, if each uses `threads` cores."""
-    mine = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, mine // params.threads)
-
-
-def gpus(steps: Sequence[Step]) -> int:
+def count_gpus(steps: Sequence[Step]) -> int:
     """How many stages on GPUs may run in parallel; 0, without importing torch, if there is no such stage."""
     return max(1, len(hardware.visible_devices())) if any(kind_of(step) == "gpu" for step in steps) else 0
