@@ -12,8 +12,8 @@
 #   make bench                            set up, then the benchmarks
 #   make bench-teacher                    set up, with vLLM, then the benchmark of a teacher's server
 #   make ui [ROOT=scratch/demo]           the pages of MLflow and Prefect, until Ctrl-C
-#   make images                           set up, then draw the three images of the README from what was built
-#   make browser                          install Chromium, for the tests of replay pages (part of make test)
+#   make images                           set up, then draw the curves in the README from what was built
+#   make browser                          install Chromium, as root: without it, the tests that open pages are skipped
 #   make setup                            only install .venv, from setup/requirements.lock, with uv
 #   make setup-vllm                       also install .venv-vllm, vLLM for CPUs, from setup/vllm.lock
 #   make lock [UPGRADE=1]                 update the locks after a change of pyproject.toml or constraints-vllm.txt
@@ -53,10 +53,10 @@ demo: setup
 
 PYTEST := pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder --durations 20
 
-test: check browser
+test: check
 	@$(ENV) $(PYTEST) -m "not slow"
 
-test-all: check browser
+test-all: check
 	@$(ENV) $(PYTEST)
 
 check: setup
@@ -82,12 +82,11 @@ bench-teacher: setup setup-vllm
 	@$(ENV) python -m benchmarks.teacher
 
 ui: setup
-	@cd '$(ROOT)' && $(ENV) python -m flows pages $(PORT) $(PREFECT_PORT)
+	@cd '$(ROOT)' && $(ENV) python -m flows ui $(PORT) $(PREFECT_PORT)
 
-images: setup browser
+images: setup
 	@$(ENV) castaway images
 
-# Without a browser, the tests that need one fail and say so.
 browser:
 	@for name in chromium chromium-browser google-chrome google-chrome-stable; do \
 		command -v $$name >/dev/null && exit 0; done; \
@@ -104,7 +103,7 @@ $(STAMP):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Castaway needs Python 3.11 or newer; name one with 'make PYTHON=/path/to/python3.11'." >&2; exit 2; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@echo "Installing the locked packages into .venv (half a minute, once) ..."
+	@echo "Installing the locked packages into .venv (a minute, once) ..."
 	@$(BIN)/python setup/install.py .venv
 	@rm -f .venv/castaway-*
 	@touch $@

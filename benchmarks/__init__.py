@@ -1,1 +1,1 @@
-"""Benchmarks: `make bench` writes results.md, and `python -m benchmarks.seeds 2 3` builds runs with other seeds."""
+"""Benchmarks: `make bench` measures speed and writes results.md."""

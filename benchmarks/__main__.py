@@ -18,17 +18,14 @@ import torch
 import transformers
 
 from benchmarks.environments import environment_table
-from benchmarks.games import games_table
-from benchmarks.growth import growth_tables
 from benchmarks.logging_cost import logging_table
 from benchmarks.ppo_step import PEER, step_table
 from benchmarks.real_model import real_model_table
 from benchmarks.rollouts import rollout_table
 from benchmarks.shapes import Shape
 from benchmarks.step_share import share_table
+from castaway.processes.environment import revision, start_afresh
 from castaway.tasks.registry import read_params
-from flows.environment import start_afresh
-from flows.revision import revision
 
 HERE = Path(__file__).parent
 PROFILE = "smollm2"
@@ -54,7 +51,6 @@ def main() -> None:
     parts = [
         f"# Benchmarks\n\nWritten by `make bench`.\n\n{machine()}",
         f"## The games\n\n{environment_table(seconds=0.2 if quick else 5.0)}",
-        f"## OpenSpiel's games\n\n{games_table(seconds=0.02 if quick else 1.0)}",
         f"## Rollouts\n\n{rollout_table(params, episodes=2 if quick else 64, rounds=rounds)}",
     ]
     if PEER.is_dir():
@@ -64,10 +60,6 @@ def main() -> None:
     torch.set_num_threads(params.threads)
     parts += [
         f"## Where the seconds of a step go\n\n{share_table(params, 16 if quick else 512, rounds)}",
-        "## Growth\n\n"
-        + growth_tables(
-            params, [2] if quick else [8, 64, 512], [128] if quick else [128, 512, 2048, 8192], 1 if quick else 3
-        ),
         # As long as the shortest of the shipped stages of PPO.
         f"## What logging costs\n\n{logging_table(1, 16, 1) if quick else logging_table(12, 512, rounds)}",
         f"## A real model\n\n{real_model(asked.model, quick)}",

@@ -13,7 +13,7 @@ from statistics import median
 from time import perf_counter
 
 from castaway.envs.marooned.environment import MaroonedEnvironment
-from castaway.envs.marooned.players import expert
+from castaway.envs.marooned.scripted import expert
 from castaway.metrics.markdown import table
 from castaway.tasks.environment import Prompt
 

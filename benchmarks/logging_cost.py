@@ -6,7 +6,6 @@ on an untrained model. Its record says how long it took, and how much of that wa
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sqlite3
@@ -22,8 +21,9 @@ from time import perf_counter
 from mlflow import MlflowClient
 from mlflow.entities import Metric, Param, RunTag
 
+from castaway.metrics.built import built
 from castaway.metrics.markdown import table
-from flows.store import EXPERIMENT, SQLITE
+from castaway.tracking.store import EXPERIMENT, SQLITE
 
 ROOT = Path(__file__).parents[1]
 RUNS = 10_000
@@ -67,7 +67,7 @@ def logging_table(steps: int, turns: int, repeats: int) -> str:
         fill(root, RUNS)
         lineage = median(seconds_of(root, "castaway.cli.main", "lineage", "marooned") for _ in range(repeats))
         seconds_of(root, "flows", STAGE)
-        record = json.loads((root / "data/marooned/runs/ppo.json").read_text("utf-8"))
+        record = built(root, "marooned", "ppo").record
     logging, whole = record["logging_seconds"], record["seconds"]
     rows = [
         [f"PPO, {steps} steps of {turns} turns, from its start to its end", f"{whole:.1f}", ""],
@@ -80,7 +80,7 @@ def logging_table(steps: int, turns: int, repeats: int) -> str:
 def prepare(root: Path, body: str) -> None:
     """Make a repository with one stage, and with what git knows of the builds in this one."""
     paths = [ROOT / path for path in COPIED]
-    paths += [path for kind in ("runs", "metrics") for path in ROOT.glob(f"data/*/{kind}/*.json")]
+    paths += ROOT.glob("data/*/published/*.json")
     for path in paths:
         place = root / path.relative_to(ROOT)
         place.parent.mkdir(parents=True, exist_ok=True)

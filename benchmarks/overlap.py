@@ -13,16 +13,17 @@ from contextlib import contextmanager
 from statistics import median
 from time import perf_counter
 
+from benchmarks.attempts import distinct_attempts
 from benchmarks.step_share import trainer_of
-from castaway.config.params import Params
+from castaway.config.params import Params, merged
+from castaway.config.ppo import PpoParams
 from castaway.metrics.markdown import table
 from castaway.rl.ppo import PpoTrainer
 from castaway.tasks.registry import task_of
-from castaway.teacher.base import Teacher
+from castaway.tasks.verdict import Teacher
 from castaway.teacher.chat_client import Endpoint
-from castaway.teacher.inspection import distinct_attempts
 from castaway.teacher.rules import RulesTeacher
-from castaway.teacher.served import Conduct, ServedTeacher
+from castaway.teacher.served import ServedOptions, ServedTeacher
 
 SHARES = (1.0, 2.0)
 """Time of the teacher for the questions of one step, in units of a step without it."""
@@ -41,11 +42,11 @@ def overlap_table(params: Params, rounds: int) -> str:
                 teacher = served(params, url)
                 both, _ = steps(params, teacher, rounds, ahead=ahead)
                 teacher.close()
-                way = "ahead, two lanes" if ahead else "one after the other"
+                way = "ahead, two groups" if ahead else "one after the other"
                 cells = [f"{value:.2f}" for value in (alone, seconds, both, both / max(alone, seconds))]
                 rows.append([way, *cells])
     names = ["rollouts", "step without, s", "teacher alone, s", "together, s", "of the larger"]
-    head = f"{turns} turns a step, {params.ppo.episodes_per_step} episodes; medians of {rounds} steps."
+    head = f"{turns} turns a step, {params.ppo.rollout.episodes_per_step} episodes; medians of {rounds} steps."
     return f"{head}\n\n{table(names, rows)}"
 
 
@@ -53,8 +54,9 @@ def steps(params: Params, teacher: Teacher, rounds: int, ahead: bool) -> tuple[f
     """The median time of a step in seconds, and the number of its turns."""
     # Two extra steps: the first one warms up, and in the last one no rollouts are played ahead.
     many = rounds + 2
-    settings = {"ahead": ahead, "lanes": 2 if ahead else 1, "turns_per_step": None, "steps": many}
-    changed = params.model_copy(update={"ppo": params.ppo.model_copy(update=settings)})
+    rollout = {"async_rollout": ahead, "rollout_groups": 2 if ahead else 1, "turns_per_step": None}
+    ppo = PpoParams.model_validate(merged(params.ppo, {"steps": many, "rollout": rollout}))
+    changed = params.model_copy(update={"ppo": ppo})
     trainer: PpoTrainer = trainer_of(changed, None, teacher)
     found, turns = [], 0
     for _ in range(many - 1):
@@ -77,7 +79,7 @@ def judged(params: Params, url: str, count: int) -> float:
 def served(params: Params, url: str) -> ServedTeacher:
     """A served teacher that uses the server at `url`."""
     rules = task_of(params, "marooned").make().rules
-    return ServedTeacher("marooned", rules, Endpoint(url, "teacher", concurrency=CONCURRENCY), Conduct())
+    return ServedTeacher("marooned", rules, Endpoint(url, "teacher", concurrency=CONCURRENCY), ServedOptions())
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from transformers import PreTrainedTokenizerFast, TrainerCallback
 from trl.experimental.ppo import PPOConfig, PPOTrainer
 
 from benchmarks.shapes import PAD, Shape
-from castaway.models.tiny import train_tokenizer
+from castaway.bases.tiny import train_tokenizer
 
 
 class Clock(TrainerCallback):

@@ -15,26 +15,27 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
-from time import perf_counter, process_time
 from typing import Any
 
 import torch
 from peft import get_peft_model
 
 from benchmarks.shapes import PAD, Shape
-from castaway.config.params import Params
+from benchmarks.timing import clocked
+from castaway.bases.tiny import train_tokenizer
+from castaway.config.params import Params, merged
+from castaway.config.ppo import PpoParams
 from castaway.metrics.markdown import table
-from castaway.models.hidden_states import hidden_states_at
+from castaway.models.logprobs import hidden_states_at
 from castaway.models.reward import RewardScorer, Scale
-from castaway.models.tiny import train_tokenizer
 from castaway.models.tokens import ChatTokenizer
-from castaway.rl.actor_critic import ActorCritic, Scores, TurnBatch
+from castaway.rl.episode_source import EpisodeSource
 from castaway.rl.ppo import PpoTrainer
-from castaway.rl.rollout import Generation
-from castaway.rl.sampling import SamplingRules, sample_replies
-from castaway.rl.tasks import TaskSource
+from castaway.rollout.actor_critic import ActorCritic, Scores, TurnBatch
+from castaway.rollout.play import Generation
+from castaway.rollout.sampling import SamplingRules, sample_replies
 from castaway.tasks.environment import HELD_OUT_START, CurriculumStage, Message, Outcome, Prompt, TextEnvironment
-from castaway.teacher.base import Attempt, Verdict
+from castaway.tasks.verdict import Attempt, Verdict
 
 ROOT = Path(__file__).parents[1]
 PEER = ROOT / ".bench" / "trl-1.12.0"
@@ -115,13 +116,7 @@ def theirs(shape: Shape, batches: int) -> Iterator[Batch]:
 def ours(params: Params, shape: Shape, batches: int, separate: bool = False) -> Batch:
     """Our trainer; `separate` makes its critic a second model."""
     trainer = our_trainer(params, shape, batches, separate)
-
-    def batch() -> tuple[float, float]:
-        began = perf_counter(), process_time()
-        trainer.step()
-        return perf_counter() - began[0], process_time() - began[1]
-
-    return batch
+    return lambda: clocked(trainer.step)
 
 
 def our_trainer(params: Params, shape: Shape, batches: int, separate: bool = False) -> PpoTrainer:
@@ -129,18 +124,14 @@ def our_trainer(params: Params, shape: Shape, batches: int, separate: bool = Fal
     torch.set_num_threads(shape.threads)
     policy = get_peft_model(shape.policy(), shape.lora())
     actor = WithCritic(policy, shape.scalar_model(2)) if separate else ActorCritic(policy)
-    settings = params.ppo.model_copy(
-        update={
-            "episodes_per_step": shape.turns,
-            "traitor_share": 0.0,
-            "minibatch_turns": shape.turns,
-            "epochs": shape.epochs,
-            "steps": batches,
-            "temperature": 1.0,
-            "max_new_tokens": shape.reply,
-            "sft_interval": 10**6,  # no SFT passes: TRL has none
-        }
-    )
+    changes = {
+        "minibatch_turns": shape.turns,
+        "epochs": shape.epochs,
+        "steps": batches,
+        "rollout": {"episodes_per_step": shape.turns, "temperature": 1.0, "max_new_tokens": shape.reply},
+        "corrections": {"sft_interval": 10**6},  # no SFT passes: TRL has none
+    }
+    settings = PpoParams.model_validate(merged(params.ppo, changes))
     prompts = iter(shape.prompts(batches))
     scorer = TokenScorer(shape.scalar_model(1))
     return PpoTrainer(
@@ -151,8 +142,8 @@ def our_trainer(params: Params, shape: Shape, batches: int, separate: bool = Fal
         scorer,
         settings,
         seed=0,
-        source=TaskSource([CurriculumStage("all", range(HELD_OUT_START), ("crew",))], settings.replay, 0, "crew"),
-        served=lambda actor, generator: TokenPolicy(actor, shape, generator),
+        source=EpisodeSource([CurriculumStage("all", range(HELD_OUT_START), ("crew",))], settings.replay, 0, "crew"),
+        sampler=TokenPolicy(actor, shape, torch.Generator().manual_seed(0)),
     )
 
 

@@ -25,7 +25,6 @@ from typing import Any
 import psutil
 import torch
 
-from benchmarks.folders import model_folder
 from benchmarks.timing import clocked
 from castaway.config.bases import Dtype
 from castaway.config.sections import LoraParams
@@ -33,13 +32,12 @@ from castaway.metrics.markdown import table
 from castaway.models.policy import load_model, lora_config, new_adapter
 from castaway.models.tokens import ChatTokenizer
 from castaway.models.training import ReplyCollator, labelled, trainer_settings
-from castaway.rl.actor_critic import ActorCritic
-from castaway.rl.policy_server import MODEL
-from castaway.rl.sampling import SamplingRules, sample_replies
-from castaway.rl.served_sampler import ServedPolicy
-from castaway.serving.server import running
-from castaway.serving.vllm import Serving
-from flows.environment import FROM_THE_START
+from castaway.processes.environment import FROM_THE_START
+from castaway.rollout.actor_critic import ActorCritic
+from castaway.rollout.sampling import SamplingRules, sample_replies
+from castaway.rollout.served_policy import MODEL, ServedPolicy
+from castaway.rollout.server import running
+from castaway.rollout.vllm import Serving
 
 SHARED, OWN, REPLY = 50, 29, 32
 """Tokens that all prompts begin with, those that follow, and those of a reply."""
@@ -209,7 +207,7 @@ def real_model_table(folder: Path, threads: int, count: int, rounds: int, dtype:
 
 def main() -> None:
     top = argparse.ArgumentParser("python -m benchmarks.real_model", description="Speed of a real model on a CPU.")
-    top.add_argument("folder", type=model_folder, help="of the model, such as data/smollm2/base")
+    top.add_argument("folder", type=Path, help="of the model, such as data/smollm2/base")
     top.add_argument("--threads", type=int, default=2)
     top.add_argument("--count", type=int, default=32, help="prompts in a batch")
     top.add_argument("--rounds", type=int, default=3)

@@ -2,7 +2,7 @@
 
 All use the same episodes, rollout code, environment and teacher; only the sampler differs. TRL's GRPOTrainer expects a
 `rollout_func` for episodes of several turns; here that is our rollout, with TRL generating the replies. The model is
-untrained and generates exactly `ppo.max_new_tokens` tokens per turn.
+untrained and generates exactly `ppo.rollout.max_new_tokens` tokens per turn.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from datasets import Dataset
 from trl import GRPOConfig, GRPOTrainer
 
 from benchmarks.timing import timed
+from castaway.bases.tiny import new_model, train_tokenizer
 from castaway.config.params import Params
 from castaway.metrics.markdown import table
 from castaway.models.policy import new_adapter
-from castaway.models.tiny import new_model, train_tokenizer
 from castaway.models.tokens import ChatTokenizer, pad_left
-from castaway.rl.actor_critic import ActorCritic
-from castaway.rl.continuing import ContinuingRollout
-from castaway.rl.rollout import Generation, Policy
-from castaway.rl.sampling import SamplingRules, sample_replies
+from castaway.rl.rollouts import ContinuingRollout
+from castaway.rollout.actor_critic import ActorCritic
+from castaway.rollout.play import Generation, Policy
+from castaway.rollout.sampling import SamplingRules, sample_replies
 from castaway.tasks.environment import Prompt
 from castaway.tasks.registry import task_of
 from castaway.teacher.rules import RulesTeacher
@@ -60,7 +60,7 @@ def rollout_table(params: Params, episodes: int, rounds: int) -> str:
     ]
     scenario = task_of(params, "marooned").game.scenario
     head = (
-        f"{episodes} episodes of {scenario}, {params.ppo.max_new_tokens} new tokens a turn, "
+        f"{episodes} episodes of {scenario}, {params.ppo.rollout.max_new_tokens} new tokens a turn, "
         f"environment and teacher included; medians of {rounds}."
     )
     return f"{head}\n\n{table(['rollout', 'turns/s', 'CPU ms a turn', 'times the first'], rows)}"
@@ -97,7 +97,7 @@ class Generate:
     def __init__(self, model: Any, tokenizer: Any, params: Params, batched: bool) -> None:
         self._model, self._tokenizer, self._batched = model, tokenizer, batched
         self._chat = ChatTokenizer(tokenizer)
-        self._length = params.ppo.max_new_tokens
+        self._length = params.ppo.rollout.max_new_tokens
 
     def __call__(self, prompts: Sequence[Prompt]) -> list[Generation]:
         rows = [self._chat.prompt(prompt.messages) for prompt in prompts]
@@ -135,7 +135,7 @@ class Grpo:
                 report_to=[],
                 temperature=1.0,
                 top_k=0,
-                max_completion_length=params.ppo.max_new_tokens,
+                max_completion_length=params.ppo.rollout.max_new_tokens,
                 per_device_train_batch_size=2,
                 num_generations=2,
             )
@@ -164,7 +164,7 @@ class Ours:
         # The adapter goes into the layers of the model, which others sample from as it is.
         self._actor = ActorCritic(new_adapter(copy.deepcopy(model), params.ppo.lora))
         self._tokenizer, self._chat = tokenizer, ChatTokenizer(tokenizer)
-        self._rules = SamplingRules(1.0, params.ppo.max_new_tokens, NO_STOP, tokenizer.pad_token_id)
+        self._rules = SamplingRules(1.0, params.ppo.rollout.max_new_tokens, NO_STOP, tokenizer.pad_token_id)
         self._generator = torch.Generator().manual_seed(params.seed)
 
     def __call__(self, prompts: Sequence[Prompt]) -> list[Generation]:

@@ -10,19 +10,20 @@ from typing import Any
 import torch
 
 from benchmarks.rollouts import untrained
-from castaway.config.params import Params
+from castaway.config.params import Params, merged
+from castaway.config.ppo import PpoParams
 from castaway.metrics.markdown import table
 from castaway.models.policy import new_adapter
 from castaway.models.reward import RewardScorer, Scale
 from castaway.models.tokens import ChatTokenizer
-from castaway.rl import policies
-from castaway.rl.actor_critic import ActorCritic
+from castaway.rl.episode_source import EpisodeSource
 from castaway.rl.ppo import PpoTrainer
-from castaway.rl.tasks import TaskSource
+from castaway.rollout import policies
+from castaway.rollout.actor_critic import ActorCritic
 from castaway.tasks.registry import task_of
-from castaway.teacher.base import Teacher
+from castaway.tasks.verdict import Teacher
 from castaway.teacher.rules import RulesTeacher
-from flows.records import peak_memory
+from castaway.tracking.records import peak_memory
 
 PARTS = ("token sampling", "forward passes", "backward passes", "optimiser", "everything else")
 
@@ -43,7 +44,7 @@ def share_table(params: Params, turns: int, rounds: int) -> str:
     rows.append(["the step", f"{whole / rounds:.2f}", "100.0 %"])
     scenario = task_of(params, "marooned").game.scenario
     head = (
-        f"{scenario}, {tokens // rounds} turns a step in {params.ppo.episodes_per_step} episodes, "
+        f"{scenario}, {tokens // rounds} turns a step in {params.ppo.rollout.episodes_per_step} episodes, "
         f"{params.ppo.epochs} epochs, the tiny model and a reward model of its size; means of {rounds} steps. "
         f"Peak memory of the process: {peak_memory():.2f} GiB."
     )
@@ -67,7 +68,9 @@ def trainer_of(params: Params, turns: int | None, teacher: Teacher | None = None
     classifier = LlamaForSequenceClassification(config)
     chat = ChatTokenizer(tokenizer)
     scorer = RewardScorer(classifier.model, classifier.score.weight.detach(), chat, Scale(0.0, 1.0))
-    settings = params.ppo.model_copy(update={"turns_per_step": turns, "sft_interval": 10**6})
+    settings = PpoParams.model_validate(
+        merged(params.ppo, {"rollout": {"turns_per_step": turns}, "corrections": {"sft_interval": 10**6}})
+    )
     return PpoTrainer(
         ActorCritic(new_adapter(model, settings.lora)),
         chat,
@@ -76,8 +79,11 @@ def trainer_of(params: Params, turns: int | None, teacher: Teacher | None = None
         scorer,
         settings,
         params.seed,
-        TaskSource(
-            task_of(params, "marooned").curriculum(settings.episodes_per_step), settings.replay, params.seed, "crew"
+        EpisodeSource(
+            task_of(params, "marooned").curriculum(settings.rollout.episodes_per_step),
+            settings.replay,
+            params.seed,
+            "crew",
         ),
     )
 

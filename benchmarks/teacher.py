@@ -24,20 +24,19 @@ from time import perf_counter
 
 import torch
 
+from benchmarks.attempts import distinct_attempts
 from benchmarks.overlap import overlap_table
+from castaway.bases.tiny import new_model, train_tokenizer
 from castaway.config.params import Params
 from castaway.metrics.markdown import table
-from castaway.models.tiny import new_model, train_tokenizer
-from castaway.serving.server import running
-from castaway.serving.vllm import Serving
+from castaway.processes.environment import revision
+from castaway.rollout.server import running
+from castaway.rollout.vllm import Serving
 from castaway.tasks.environment import TextEnvironment
 from castaway.tasks.registry import read_params, task_of
-from castaway.teacher.answer import answer_schema, parse_answer
 from castaway.teacher.chat_client import ChatClient, Endpoint
-from castaway.teacher.inspection import distinct_attempts
-from castaway.teacher.question import asked_again, question
-from castaway.teacher.served import Conduct, ServedTeacher
-from flows.revision import revision
+from castaway.teacher.protocol import answer_schema, asked_again, parse_answer, question
+from castaway.teacher.served import ServedOptions, ServedTeacher
 
 HERE = Path(__file__).parent
 ANSWER_TOKENS = 48
@@ -140,7 +139,7 @@ def _row(rate: float, most: float) -> list[str]:
 def judged(environment: TextEnvironment, endpoint: Endpoint, first: int) -> float:
     """Completions per second while a served teacher judges `QUESTIONS` new situations, from number `first` on."""
     attempts = distinct_attempts(environment, first + QUESTIONS)[first:]
-    teacher = ServedTeacher(RUBRIC, environment.rules, replace(endpoint, concurrency=CONCURRENCY), Conduct())
+    teacher = ServedTeacher(RUBRIC, environment.rules, replace(endpoint, concurrency=CONCURRENCY), ServedOptions())
     try:
         began = perf_counter()
         teacher.judge(attempts)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from statistics import median
 from time import perf_counter, process_time
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Seconds:
+class Seconds(NamedTuple):
     """Wall and CPU seconds."""
 
     wall: float

@@ -3,14 +3,12 @@
 python -m flows STAGE[@RUN]                  run one stage, as dvc.yaml does
 python -m flows pipeline [TARGET...]         run all stages that are out of date, independent ones in parallel
 python -m flows profile NAME [TARGET...]     build the runs of profiles/NAME.yaml in scratch/NAME, and show the results
-python -m flows pages [PORT [PREFECT_PORT]]  serve the pages of MLflow and Prefect on this host, until Ctrl-C
+python -m flows experiment NAME@RUN          build what experiments.yaml declares under that name, and show the results
+python -m flows ui [PORT [PREFECT_PORT]]     the pages of MLflow and Prefect, from which builds can be started
 python -m flows lineage sync                 fill MLflow with the runs that git knows
 python -m flows lineage check                say what MLflow lacks of the runs that made the outputs
 python -m flows promote [RUN...]             register the merged models; the best is the champion, if it passes its gate
-python -m flows closure [--write]            compare the dependencies in dvc.yaml with what the stages import and read
 """
-
-from __future__ import annotations
 
 import argparse
 import sys
@@ -22,6 +20,10 @@ from castaway.errors import CastawayError
 # MLflow takes seconds, and a mistake in params.yaml should be reported before that.
 
 
+COMMANDS = ("pipeline", "profile", "experiment", "ui", "lineage", "promote")
+OF_PIPELINE = ("force", "teacher", "cache")  # options that no other command takes
+
+
 def main(arguments: Sequence[str]) -> int:
     """Run the command and return its exit status: 2 for an error that the user can fix, 130 after Ctrl-C."""
     options = parser().parse_intermixed_args(arguments)
@@ -29,8 +31,7 @@ def main(arguments: Sequence[str]) -> int:
         parser().print_help()
         return 0
     try:
-        require_use(options)
-        return int(COMMANDS.get(options.command, run_stage)(options))
+        return run(options.command, options.targets, options)
     except CastawayError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -41,12 +42,15 @@ def main(arguments: Sequence[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The command-line parser. A first argument that is no command is taken as the name of a stage."""
-    usage = (__doc__ or "").partition("\n")
-    top = argparse.ArgumentParser("python -m flows", description=usage[0], epilog=usage[2], formatter_class=_Plain)
-    top.add_argument(
-        "command", nargs="?", metavar="STAGE[@RUN] | pipeline | profile | pages | lineage | promote | closure"
+    about, _, commands = (__doc__ or "").partition("\n")
+    top = argparse.ArgumentParser(
+        "python -m flows",
+        description=about,
+        epilog=commands,
+        formatter_class=argparse.RawDescriptionHelpFormatter,  # keeps the line breaks
     )
-    top.add_argument("targets", nargs="*", metavar="TARGET", help="a profile, or stages to build")
+    top.add_argument("command", nargs="?", metavar=f"STAGE[@RUN] | {' | '.join(COMMANDS)}")
+    top.add_argument("targets", nargs="*", metavar="TARGET", help="a profile, an experiment, or stages to build")
     top.add_argument("--force", action="store_true", help="pipeline: run every stage, even if nothing changed")
     top.add_argument(
         "--teacher", metavar="WEIGHTS", help="pipeline: folder or Hugging Face model to serve as the teacher"
@@ -54,23 +58,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument(
         "--cache", metavar="GIB", type=_gibibytes, help="with --teacher: its KV cache; default: most of a GPU's memory"
     )
-    top.add_argument("--write", action="store_true", help="closure: write the code dependencies into dvc.yaml")
     return top
-
-
-def require_use(options: argparse.Namespace) -> None:
-    """Refuse what the command would ignore.
-
-    Raises:
-        CastawayError: an option is another command's, or `closure` has targets.
-    """
-    for option, command in OPTIONS.items():
-        if getattr(options, option) and options.command != command:
-            raise CastawayError(f"--{option} is an option of {command}, not of {options.command}; leave it out")
-    if options.cache and not options.teacher:
-        raise CastawayError("--cache is the memory of the server that --teacher names; give both, or leave it out")
-    if options.command == "closure" and options.targets:
-        raise CastawayError(f"closure is of all stages; leave {' '.join(options.targets)} out")
 
 
 def _gibibytes(text: str) -> int:
@@ -79,86 +67,60 @@ def _gibibytes(text: str) -> int:
     return int(text)
 
 
-class _Plain(argparse.RawDescriptionHelpFormatter):
-    """Keeps the line breaks of the epilog."""
+def run(command: str, targets: Sequence[str], options: argparse.Namespace) -> int:
+    """Import what a command needs, run it, and return its exit status."""
+    from castaway.processes.environment import find_root, importing, start_afresh
 
+    if command != "pipeline" and (unused := [name for name in OF_PIPELINE if getattr(options, name)]):
+        raise CastawayError(f"--{unused[0]} is an option of pipeline, not of {command}; leave it out")
+    if options.cache and not options.teacher:
+        raise CastawayError("--cache is the memory of the server that --teacher names; give both, or leave it out")
+    match command:
+        case "pipeline":
+            with importing():
+                from flows import driver
+                from flows.teacher import Weights
 
-def run_stage(options: argparse.Namespace) -> int:
-    """`python -m flows sft@marooned`."""
-    from flows.environment import start_afresh
+            teacher = Weights(options.teacher, options.cache) if options.teacher else None
+            return driver.main(targets, force=options.force, teacher=teacher)
+        case "profile":
+            from flows import profile
 
-    if options.targets:
-        raise CastawayError(f"one stage at a time: give {options.command} alone, or `pipeline` with several")
+            if not targets:
+                raise CastawayError("name a profile, such as `python -m flows profile demo`")
+            return profile.main(find_root(), targets[0], targets[1:])
+        case "experiment":
+            from castaway.tools import experiment_builds
+
+            if len(targets) != 1:
+                raise CastawayError("name one experiment, such as `python -m flows experiment ablation@marooned`")
+            return experiment_builds.main(find_root(), targets[0])
+        case "ui":
+            from flows import ui
+
+            if len(targets) > 2 or not all(target.isdecimal() for target in targets):
+                raise CastawayError("ui takes at most two ports, such as `python -m flows ui 5000 4200`")
+            ports = [int(port) for port in targets] + [5000, 4200][len(targets) :]
+            return ui.main(find_root(), *ports)
+        case "lineage":
+            from castaway.tracking import lineage
+
+            return lineage.main(targets)
+        case "promote":
+            from castaway.tracking import registry
+
+            return registry.main(targets)
+    if targets:
+        raise CastawayError(f"one stage at a time: give {command} alone, or `pipeline` with several")
+    from flows import preload, stage
+
+    if (status := preload.fork([command])) is not None:
+        return status
     start_afresh()  # before the modules of the stage are imported, which takes seconds
-    from flows.stage import main as run
 
-    run(options.command)
+    stage.main(command)
     return 0
 
-
-def run_pipeline(options: argparse.Namespace) -> int:
-    """`python -m flows pipeline [TARGET...] [--force] [--teacher WEIGHTS [--cache GIB]]`."""
-    from flows.pipeline import main as run
-    from flows.teacher import Weights
-
-    teacher = Weights(options.teacher, options.cache) if options.teacher else None
-    return run(options.targets, force=options.force, teacher=teacher)
-
-
-def run_profile(options: argparse.Namespace) -> int:
-    """`python -m flows profile NAME [TARGET...]`."""
-    from flows.environment import find_root
-    from flows.profile import main as run
-
-    if not options.targets:
-        raise CastawayError("name a profile, such as `python -m flows profile demo`")
-    return run(find_root(), options.targets[0], options.targets[1:])
-
-
-def run_pages(options: argparse.Namespace) -> int:
-    """`python -m flows pages [MLFLOW_PORT [PREFECT_PORT]]`."""
-    from flows.environment import find_root
-    from flows.pages import main as run
-
-    if len(options.targets) > 2 or not all(target.isdecimal() for target in options.targets):
-        raise CastawayError("pages takes at most two ports, such as `python -m flows pages 5000 4200`")
-    ports = [int(target) for target in options.targets] + [5000, 4200][len(options.targets) :]
-    return run(find_root(), *ports)
-
-
-def run_lineage(options: argparse.Namespace) -> int:
-    """`python -m flows lineage sync`, `python -m flows lineage check`."""
-    from flows.lineage import main as run
-
-    return run(options.targets)
-
-
-def run_promote(options: argparse.Namespace) -> int:
-    """`python -m flows promote [RUN...]`."""
-    from flows.registry import main as run
-
-    return run(options.targets)
-
-
-def run_closure(options: argparse.Namespace) -> int:
-    """`python -m flows closure [--write]`."""
-    from flows.closure import main as run
-    from flows.environment import find_root
-
-    return run(find_root(), write=options.write)
-
-
-COMMANDS = {
-    "pipeline": run_pipeline,
-    "profile": run_profile,
-    "pages": run_pages,
-    "lineage": run_lineage,
-    "promote": run_promote,
-    "closure": run_closure,
-}
-
-OPTIONS = {"force": "pipeline", "teacher": "pipeline", "cache": "pipeline", "write": "closure"}
-"""The command that takes an option."""
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

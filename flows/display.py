@@ -1,63 +1,26 @@
-"""Shows the progress of a pipeline that runs without a Prefect server, and names the log file of each stage.
+"""Shows the progress of a build.
 
-On a terminal, a table of the running stages is kept up to date. Otherwise a line is printed when a stage starts or
-ends, and one with its progress every half minute.
+On a terminal, a line for each running stage is kept up to date: its time, and the last that it said of its own
+progress. Otherwise a line is printed when a stage starts or ends, and one with its progress every half minute.
 """
 
-from __future__ import annotations
-
-import re
 import sys
 import threading
 import time
 from pathlib import Path
+from typing import Self
 
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from flows.report import Outcome, Step
+from castaway.tools.summary import WIDTH, reason
+from flows.logs import last_lines, last_text, log_path
+from flows.steps import Outcome, Step
 
-PROGRESS_INTERVAL = 30.0
-"""Time between two lines about a running stage without a terminal, in seconds."""
-QUOTED_LINES = 15
-"""Number of lines of a failed stage's log that are shown."""
-WIDTH = 120
-"""Maximum length of a quoted line without a terminal, in characters."""
-
-ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-"""Escape sequences of a terminal, for colours and cursor movements."""
-
-
-def log_path(root: Path, address: str) -> Path:
-    """Path of the log file of a stage."""
-    return root / "scratch" / "logs" / f"{address.replace('/', '_')}.log"
-
-
-def new_log(root: Path, address: str) -> Path:
-    """Path of the log file of a stage, emptied: it contains only one execution."""
-    path = log_path(root, address)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(b"")
-    return path
-
-
-def last_lines(log: Path, count: int) -> list[str]:
-    """The last non-empty lines of a log. Of a line that was overwritten, like a progress bar, it is the last state."""
-    try:
-        with log.open("rb") as file:
-            file.seek(max(0, log.stat().st_size - 65536))
-            text = ESCAPE.sub("", file.read().decode(errors="replace"))
-    except OSError:
-        return []
-    states = ([state.rstrip() for state in line.split("\r") if state.strip()] for line in text.split("\n"))
-    return [line[-1] for line in states if line][-count:]
-
-
-def last_text(log: Path) -> str:
-    """The last line of a log."""
-    return "".join(last_lines(log, 1)).strip()
+PROGRESS_INTERVAL = 30.0  # time between two lines about a running stage without a terminal, in seconds
+QUOTED_LINES = 15  # of the log of a stage that failed
 
 
 class Display:
@@ -71,15 +34,13 @@ class Display:
         self._running: dict[str, float] = {}
         """Start time of each running stage. Replaced and never changed in place, because another thread reads it."""
         self._console = Console()
-        terminal = sys.stdout.isatty() and self._console.is_terminal and not self._console.is_dumb_terminal
         self._live: Live | None = None
-        if terminal:
-            live = Live(console=self._console, get_renderable=self.table, refresh_per_second=2, transient=True)
-            self._live = live
+        if sys.stdout.isatty() and self._console.is_terminal and not self._console.is_dumb_terminal:
+            self._live = Live(console=self._console, get_renderable=self.table, refresh_per_second=2, transient=True)
         self._over = threading.Event()
         self._printer = threading.Thread(target=self._print_progress, daemon=True)
 
-    def __enter__(self) -> Display:
+    def __enter__(self) -> Self:
         if self._live:
             self._live.start()
         else:
@@ -92,23 +53,23 @@ class Display:
         self._over.set()
 
     def started(self, step: Step) -> None:
-        """Show that a stage has started."""
         self._running = {**self._running, step.address: time.monotonic()}
         if not self._live:
             print(f"{step.address}  started", flush=True)
 
     def ended(self, outcome: Outcome) -> None:
-        """Show that a stage has ended, or was skipped."""
         address = outcome.step.address
         self._running = {name: began for name, began in self._running.items() if name != address}
         self._ended += 1
         count = f"{self._ended}/{self._total}  " if self._total else ""
         if self._live:
             self._live.refresh()
-        if outcome.state == "Skipped":
-            print(f"{count}{address}  Skipped  {outcome.message}", flush=True)
-            return
-        print(f"{count}{address}  {outcome.state}  {outcome.seconds:.1f} s", flush=True)
+        line = f"{count}{address}  {outcome.state}"
+        if outcome.state != "Skipped":
+            line += f"  {outcome.seconds:.1f} s"
+        if outcome.message and outcome.state != "Failed":
+            line += f"  {reason(outcome.message, address, WIDTH - len(line) - 2)}"
+        print(line, flush=True)
         if outcome.state == "Failed":
             log = log_path(self._root, address)
             quoted = "".join(f"    {line}\n" for line in last_lines(log, QUOTED_LINES))
@@ -116,7 +77,7 @@ class Display:
             print(f"  {outcome.message}\n{quoted}{place and '  ' + place}", end="", flush=True)
 
     def table(self) -> Table:
-        """A table of the running stages: address, time since the start, and last line of the log."""
+        """A line for each running stage: its name, the time since its start, and its progress."""
         table = Table.grid(padding=(0, 2), expand=True)
         table.add_column(no_wrap=True)
         table.add_column(no_wrap=True, justify="right")
@@ -130,5 +91,5 @@ class Display:
     def _print_progress(self) -> None:
         while not self._over.wait(PROGRESS_INTERVAL):
             for address, began in self._running.items():
-                said = last_text(log_path(self._root, address))[:WIDTH]
-                print(f"{address}  {time.monotonic() - began:.0f} s  {said}", flush=True)
+                if said := last_text(log_path(self._root, address)):
+                    print(f"{address}  {time.monotonic() - began:.0f} s  {said}"[:WIDTH], flush=True)

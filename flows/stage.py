@@ -3,15 +3,13 @@
     1. check params.yaml, the device and the number of task ids, before anything is changed
     2. hash the inputs (the stage key) and open an MLflow run
     3. call `stages.NAME.run` with an empty output folder, and a scratch folder to resume from
-    4. write metrics, curves and the run record, and the receipt if the driver asked for one
+    4. write figures, curves and the run record, and the receipt if the driver asked for one
 
 Where `host.yaml` asks for several processes, 2 to 4 are done in those that torchrun starts, by the first of them; the
 others only call `run`.
 
-If the user has a Prefect server, the stage is also shown there; otherwise Prefect is not imported.
+Prefect is imported only where the user has a server, which then shows the stage.
 """
-
-from __future__ import annotations
 
 import importlib
 import os
@@ -20,28 +18,27 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from castaway.config.bases import Base
-from castaway.config.params import Params
+from castaway.config.params import Params, restrict, restricted_values
 from castaway.errors import CastawayError
-from castaway.tasks.registry import read_params
-from castaway.tasks.shortage import require_ids
-from castaway.tools import hardware, prefect_address
-from castaway.tools.host_file import load_host
-from flows import declared, environment, ledger, records, torchrun
-from flows.lifeline import end_with_starters
-from flows.plugins import task_code
-from flows.put_back import put_back
-from flows.revision import revision
-from flows.scratch import scratch_folder, scratch_for
-
-if TYPE_CHECKING:
-    from flows.restricted import RestrictedContext
-    from stages.context import Context, Log, Trace
+from castaway.metrics import ledger
+from castaway.metrics.built import locked_stages
+from castaway.processes import environment, groups, hardware
+from castaway.processes.environment import revision
+from castaway.processes.host_file import load_host
+from castaway.processes.servers import configured
+from castaway.tasks.environment import held_out_block
+from castaway.tasks.registry import read_params, task_code
+from castaway.tools.check_task import require_ids
+from castaway.tracking import dvc_stage, records
+from flows import prefect_server
+from flows.locks import scratch_folder, scratch_for
+from stages.context import Context
 
 # torch, MLflow and Prefect are imported later: a refusal should not take the seconds that they need.
 
@@ -54,14 +51,10 @@ evaluation that lacks ids says so itself, before it plays."""
 
 
 def main(address: str) -> None:
-    """Run the stage `NAME@RUN` of the repository around the current directory.
-
-    Raises:
-        CastawayError: params.yaml or dvc.yaml is invalid, the device is missing, or the stage reports an error.
-    """
+    """Run the stage `NAME@RUN` of the repository around the current directory."""
     root = environment.find_root()
     os.chdir(root)
-    end_with_starters()
+    groups.end_with_starters()
     try:
         stage, params, device = checked(root, address)
     except CastawayError:
@@ -70,115 +63,124 @@ def main(address: str) -> None:
     # SIGTERM would end the process at once; as an exception, it lets the MLflow run be closed as KILLED.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     together = stage.torchrun
-    if together.nproc_per_node * together.nnodes > 1 and not torchrun.is_member():
-        torchrun.start(address, stage.device, together)
-    elif torchrun.rank() > 0:
+    if together.nproc_per_node * together.nnodes > 1 and not groups.is_member():
+        groups.start_torchrun(address, stage.device, together)
+    elif groups.rank() > 0:
         train_along(stage, params)
     else:
-        with shown_in_prefect(stage), scratch_for(stage) as scratch:
-            execute(stage, params, device, scratch)
+        with scratch_for(stage) as scratch:
+            shown_in_prefect(address, lambda: execute(stage, params, device, scratch))
 
 
-def checked(root: Path, address: str) -> tuple[declared.Declared, Params, hardware.Device]:
-    """The stage, the parameters and the device, before anything is changed.
+def put_back(root: Path, address: str) -> None:
+    """Restore the outputs that DVC deleted for this run from its cache; what it lacks is named in a warning."""
+    if os.environ.get(groups.STAGE) != address or not (root / "dvc.lock").exists():
+        return
+    lost: list[str] = []
+    try:
+        known = locked_stages(root).get(address)
+        if known is None:
+            return
+        stage = dvc_stage.load(root, address).stage
+        # As DVC's run-cache does: metrics and plots are in the cache too, though dvc.yaml says `cache: false`.
+        for out in stage.repo.stage_cache._create_stage(known.entry, wdir=stage.wdir).outs:
+            if not out.exists and out.changed_cache():
+                lost.append(out.def_path)
+            elif not out.exists:
+                out.checkout()
+    except Exception as error:  # DVC's own or the file system's
+        lost.append(f"outputs of {address} ({' '.join(str(error).split())[:200]})")
+    if lost:
+        print(f"warning: DVC has deleted {', '.join(lost)}, and its cache has no copy", file=sys.stderr)
 
-    Raises:
-        CastawayError: params.yaml or dvc.yaml is invalid, the device is missing, or a task has too few ids.
-    """
+
+def shown_in_prefect(address: str, run: Callable[[], None]) -> None:
+    if configured() and groups.DRIVER not in os.environ:  # a driver shows its stages itself
+        with prefect_server.for_build(environment.find_root()) as there:
+            if there:
+                from flows.pipeline import run_stage_in_flow
+
+                run_stage_in_flow(address, run)
+                return
+    run()
+
+
+def checked(root: Path, address: str) -> tuple[dvc_stage.DvcStage, Params, hardware.Device]:
+    """The stage, the parameters and the device, before anything is changed; CastawayError if one does not do."""
     params = read_params(root / "params.yaml")
     environment.silence(root)
     # Before DVC is loaded, and numpy with it, which reads some of these variables.
     together = load_host(environment.main_root(root)).processes(address)
     environment.settle(params, base_of(params, address), together.nproc_per_node)
-    stage = declared.load(root, address)
+    stage = dvc_stage.load(root, address)
     device = hardware.require(stage.device, address)
-    stage_file(root, stage.name)
+    # The import alone is no check: an installed copy of the package could provide the file of another clone.
+    if not (root / "stages" / f"{stage.name}.py").is_file():
+        raise CastawayError(f"stages/{stage.name}.py does not exist, though dvc.yaml names the stage {stage.name}")
     if stage.name in DRAWING:
         # All that the run will draw, though the stage depends on a part: later stages must not be the first to notice.
-        for run in runs_of(stage, params):
-            require_ids(params, run)
+        for name, run in params.tasks.items():
+            if stage.run == (run.base if stage.name == "base" else name):
+                require_ids(params, name)
     return stage, params, device
 
 
-def runs_of(stage: declared.Declared, params: Params) -> list[str]:
-    """The runs that a stage belongs to: one, or all that start from its base model."""
-    return [name for name, run in params.tasks.items() if stage.run == (run.base if stage.name == "base" else name)]
-
-
-def shown_in_prefect(stage: declared.Declared) -> Any:
-    """Context in which the stage is shown as a flow run, if the user has a Prefect server."""
-    if not prefect_address.address():
-        return nullcontext()
-    from flows.prefect_runs import FlowRun
-
-    return FlowRun(stage.name, stage.address, [tag for tag in (stage.name, stage.run) if tag])
-
-
-def train_along(stage: declared.Declared, params: Params) -> None:
+def train_along(stage: dvc_stage.DvcStage, params: Params) -> None:
     """Run the stage in a process other than the first of those that train together: it reports and writes nothing."""
-    from stages.context import log_nothing, trace_nothing
-
-    folder = scratch_folder(environment.main_root(stage.root), stage)
-    stage_body(stage.root, stage.name)(
-        context_of(stage, params, folder, log=log_nothing, observe=log_nothing, trace=trace_nothing)
-    )
+    scratch = scratch_folder(environment.main_root(stage.root), stage)
+    importlib.import_module(f"stages.{stage.name}").run(context_of(stage, params, scratch))
 
 
-def context_of(
-    stage: declared.Declared, params: Params, scratch: Path, *, log: Log, observe: Log, trace: Trace
-) -> RestrictedContext:
+def context_of(stage: dvc_stage.DvcStage, params: Params, scratch: Path) -> Context:
     """The context of one execution of the stage, which sees what dvc.yaml lists and nothing else."""
-    from flows.restricted import RestrictedContext, restrict
-
-    return RestrictedContext(
+    return Context(
         root=stage.root,
         params=restrict(params.for_run(stage.run), stage.param_names, stage.address),
         run=stage.run,
         base=stage.run if stage.name == "base" else params.tasks[stage.run].base,
         stage=stage.name,
-        log=log,
         scratch=scratch,
-        observe=observe,
-        trace=trace,
         device=stage.device,
         sharded=stage.torchrun.shard,
         processes=stage.processes,
-        readable=frozenset(stage.inputs.data),
         original=environment.main_root(stage.root),
+        readable=frozenset(stage.inputs.data),
     )
 
 
-def execute(stage: declared.Declared, params: Params, device: hardware.Device, scratch: Path) -> None:
-    """Run the stage, record it in MLflow, and write its metrics, curves and run record."""
-    from flows.restricted import restrict, restricted_values
-    from flows.tracking import StageRun
+def execute(stage: dvc_stage.DvcStage, params: Params, device: hardware.Device, scratch: Path) -> None:
+    """Run the stage, record it in MLflow, and write its figures, curves and run record."""
+    from castaway.tracking.stage_run import StageRun
 
-    body = stage_body(stage.root, stage.name)
+    with environment.importing():
+        module = importlib.import_module(f"stages.{stage.name}")
     began, clock = datetime.now(UTC), time.monotonic()
     curves = records.Curves(scratch.with_suffix(".jsonl"))
-    visible = restrict(params.for_run(stage.run), stage.param_names, stage.address)
-    together = {"threads": str(params.threads), "processes": str(torchrun.count())}
+    context = context_of(stage, params, scratch)
+    together = {"threads": str(params.threads), "processes": str(groups.world_size())}
     facts = {**device.facts(), **together, **code_facts(stage.run, params)}
     code = revision(stage.root)
-    run = StageRun(stage, restricted_values(visible), facts, code)
+    with environment.importing():  # MLflow
+        run = StageRun(stage, restricted_values(context.params), facts, code)
 
     def log(step: int, values: Mapping[str, float]) -> None:
         curves.add(step, values)
         run.log(step, values)
 
-    context = context_of(stage, params, scratch, log=log, observe=run.log, trace=run.trace)
+    context = replace(context, log=log, observe=run.log, trace=run.trace)
     empty(context.output)
     try:
-        metrics = body(context)
-        records.write_json(records.metrics_path(stage.root, stage.run, stage.name), metrics)
+        figures = module.run(context)
+        records.write_json(stage.file("figures"), figures)
+        records.write_json(stage.file("metrics"), records.headline(getattr(module, "HEADLINE", {}), figures))
         for path in stage.plots:
             curves.write(stage.root / path)
     except BaseException as error:
         # KeyboardInterrupt and SystemExit are no subclasses of Exception: the stage was stopped from outside.
-        run.fail("FAILED" if isinstance(error, Exception) else "KILLED")
+        run.close("FAILED" if isinstance(error, Exception) else "KILLED")
         raise
     made = stage.output_hashes()
-    run.succeed(metrics, made)
+    run.succeed(figures, made)
     record = {
         "run_id": run.run_id,
         "model_id": run.model_id,
@@ -193,14 +195,28 @@ def execute(stage: declared.Declared, params: Params, device: hardware.Device, s
         "device": str(device),
         **code_facts(stage.run, params),
     }
-    records.write_json(records.record_path(stage.root, stage.run, stage.name), record)
+    records.write_json(stage.file("runs"), record)
+    records.publish(stage.root, stage.run, stage.name)
     if stage.name == "evaluate":
-        ledger.record(stage, params.for_run(stage.run), began, code)
+        record_asking(stage, params.for_run(stage.run), record)
     if receipt := os.environ.get(RECEIPT):
         records.write_json(Path(receipt), record)
     # At the very end: whatever fails before, the stage can go on from there.
     shutil.rmtree(scratch, ignore_errors=True)
     curves.forget()
+
+
+def record_asking(stage: dvc_stage.DvcStage, params: Params, record: Mapping[str, Any]) -> None:
+    """Add an evaluation to the ledger of the original repository, also from a copy that an experiment works in."""
+    row = ledger.Asking(
+        block=held_out_block(params.evaluate.block, params.seed),
+        seed=params.seed,
+        asked=record["began"],
+        revision=record["revision"],
+        stage_key=record["stage_key"],
+        weights=stage.inputs.data,
+    )
+    ledger.add(environment.main_root(stage.root) / "data" / stage.run / "metrics" / ledger.FILE, [row])
 
 
 def base_of(params: Params, address: str) -> Base | None:
@@ -217,30 +233,6 @@ def code_facts(run: str, params: Params) -> dict[str, str]:
         return {}
     code = task_code(params.tasks[run].task)
     return {"task": code.task, "task_package": f"{code.distribution} {code.version}"}
-
-
-def stage_body(root: Path, name: str) -> Callable[[Context], dict[str, Any]]:
-    """The function `run` of `stages/NAME.py`.
-
-    Raises:
-        CastawayError: there is no such file.
-    """
-    stage_file(root, name)
-    body: Callable[[Context], dict[str, Any]] = importlib.import_module(f"stages.{name}").run
-    return body
-
-
-def stage_file(root: Path, name: str) -> Path:
-    """The file of a stage.
-
-    Raises:
-        CastawayError: there is no such file.
-    """
-    # The import alone is no check: an installed copy of the package could provide the file of another clone.
-    path = root / "stages" / f"{name}.py"
-    if not path.is_file():
-        raise CastawayError(f"stages/{name}.py does not exist, though dvc.yaml names the stage {name}")
-    return path
 
 
 def empty(folder: Path) -> None:

@@ -1,7 +1,5 @@
 """Serves the teacher for the stages that use it: `python -m flows pipeline --teacher WEIGHTS`."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -11,30 +9,24 @@ from urllib.parse import urlsplit
 
 from castaway.config.sections import TeacherParams
 from castaway.errors import CastawayError
-from castaway.serving.server import Server
-from castaway.serving.vllm import Serving
+from castaway.processes import hardware
+from castaway.processes.groups import guarded, stopping
+from castaway.processes.hardware import VISIBLE, seeing
+from castaway.rollout.server import Server
+from castaway.rollout.vllm import Serving
 from castaway.teacher.key import secret
-from castaway.tools import hardware
-from flows import declared
-from flows.lifeline import guarded
-from flows.process import stopping
-from flows.ready import must_run
-from flows.report import Step
-from flows.slots import VISIBLE, seeing
+from castaway.tracking import dvc_stage
+from flows.plan import must_run
+from flows.steps import Step
 
-SECTION = "teacher"
-"""The section of params.yaml that dvc.yaml lists for each stage that uses the teacher."""
+SECTION = "teacher"  # the section of params.yaml that dvc.yaml lists for each stage that uses the teacher
 
-_one = threading.Lock()
-"""The server has one port, so only one of the stages that use it can run at a time."""
+_one = threading.Lock()  # the server has one port, so only one of the stages that use it can run at a time
 
 
 @dataclass(frozen=True)
 class Weights:
-    """A model to serve as the teacher."""
-
-    model: str
-    """A folder, or the name of a Hugging Face model."""
+    model: str  # a folder, or the name of a Hugging Face model
     cache_gibibytes: int | None = None
     """Memory of the KV cache, in GiB; None for most of a GPU's, of which little is then left for a stage on it."""
 
@@ -43,18 +35,7 @@ class Weights:
 def serving_for(
     root: Path, address: str, weights: Weights, params: TeacherParams, visible: Mapping[str, str]
 ) -> Iterator[None]:
-    """Context in which the teacher is served at `teacher.url`, if the stage uses it and has to run.
-
-    Args:
-        root: the root of the repository.
-        address: the stage.
-        weights: what to serve.
-        params: where the stages expect it.
-        visible: the variable that makes only the stage's GPU visible; empty for all.
-
-    Raises:
-        CastawayError: params.yaml names no teacher that can be served on this host, or vLLM does not start.
-    """
+    """Context with the teacher on the `visible` GPUs at `teacher.url`, if the stage uses it and has to run."""
     serving = what_to_serve(root, weights, params)
     if not uses_teacher(root, address) or not must_run(root, address):
         yield
@@ -71,11 +52,6 @@ def serving_for(
 
 
 def what_to_serve(root: Path, weights: Weights, params: TeacherParams) -> Serving:
-    """The server that the stages expect, from `teacher` in params.yaml.
-
-    Raises:
-        CastawayError: they use the rules instead of a server, or a server on another host.
-    """
     if params.kind == "rules":
         raise CastawayError("teacher.kind is rules, which needs no server; set it to openai, or leave --teacher out")
     place = urlsplit(params.url)
@@ -93,16 +69,12 @@ def what_to_serve(root: Path, weights: Weights, params: TeacherParams) -> Servin
 
 
 def uses_teacher(root: Path, address: str) -> bool:
-    """Whether the stage depends on the teacher."""
-    return SECTION in declared.load(root, address).param_names
+    return SECTION in dvc_stage.load(root, address).param_names
 
 
 def on_gpus(root: Path, steps: Sequence[Step], devices: Sequence[hardware.Device]) -> list[Step]:
     """The steps, those on the CPU that use the teacher on a GPU of this host: vLLM needs one for itself."""
     if not devices or devices[0].kind not in VISIBLE:
         return list(steps)
-    kind = devices[0].kind
-    return [
-        replace(step, device=kind) if step.device == "cpu" and uses_teacher(root, step.address) else step
-        for step in steps
-    ]
+    moved = {step.address for step in steps if step.device == "cpu" and uses_teacher(root, step.address)}
+    return [replace(step, device=devices[0].kind) if step.address in moved else step for step in steps]

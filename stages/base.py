@@ -4,32 +4,35 @@
 
 A block under `bases` with `text` is trained here from scratch: a tokenizer, a chat template with stop tokens, and a
 Llama of about a million parameters. Its text is scripted play, in which some replies break the format, as those of an
-instruct model would. Any other block names a model that exists already (`castaway/models/sources.py`).
+instruct model would. Any other block names a model that exists already (`castaway/bases/sources.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from transformers import Trainer, TrainingArguments
 
+from castaway.bases.copying import begin_with_copying
+from castaway.bases.sources import fetch, save
+from castaway.bases.tiny import CONTEXT, Document, new_model, scripted_documents, task_words, train_tokenizer
 from castaway.config.bases import BaseTextParams
-from castaway.datasets.pretraining import Document, scripted_documents, task_words
 from castaway.errors import CastawayError
-from castaway.models.batches import first_fit
-from castaway.models.copying import begin_with_copying
-from castaway.models.sources import fetch, save
-from castaway.models.tiny import CONTEXT, new_model, train_tokenizer
+from castaway.models.rows import first_fit
 from castaway.models.tokens import ChatTokenizer
 from castaway.models.training import CurveCallback, seed_everything, trainer_settings
-from stages.context import Context
+
+if TYPE_CHECKING:
+    from stages.context import Context
+
+HEADLINE = {"loss": "loss", "n": "documents"}
+"""Short name to figure, for `dvc metrics`. All stages share few names, so that its one table fits a terminal."""
 
 
 def run(context: Context) -> dict[str, Any]:
-    """Make or fetch the base model; returns its metrics."""
     own = context.params.bases[context.base]
     seed_everything(context.params.seed, context.params.threads)
     if not isinstance(own, BaseTextParams):
@@ -85,8 +88,7 @@ def figures(model: Any, tokenizer: Any) -> dict[str, int]:
     return {"parameters": sum(weight.numel() for weight in model.parameters()), "vocabulary": len(tokenizer)}
 
 
-WIDTH = 256
-"""Width, in tokens, of the rows that documents are packed into; a longer document is a row of its own."""
+WIDTH = 256  # width, in tokens, of the rows that documents are packed into; a longer document is a row of its own
 
 
 class AnswerTrainer(Trainer):
@@ -104,11 +106,8 @@ def document_tokens(tokenizer: ChatTokenizer, document: Document) -> dict[str, l
     """One situation followed by all its answers, so that the situation is computed only once.
 
     Each answer gets the positions that it would have as the only one: it begins with the assistant's token and
-    continues from the end of the situation. Only the answers have labels.
-
-    Returns:
-        Lists of equal length: `input_ids`, `labels`, `position_ids`, and `branches`, which is 0 for the situation and
-        1, 2, ... for its answers.
+    continues from the end of the situation. Only the answers have labels. All four lists are of equal length;
+    `branches` is 0 for the situation and 1, 2, ... for its answers.
     """
     prompt = tokenizer.prompt(document.messages)
     start = len(prompt) - 1
@@ -128,11 +127,7 @@ def document_tokens(tokenizer: ChatTokenizer, document: Document) -> dict[str, l
 
 
 def check_lengths(pieces: Sequence[dict[str, list[int]]], base: str) -> None:
-    """Refuse text of which little could be learned, since prompts alone fill the model's context.
-
-    Raises:
-        CastawayError: more than a hundredth of the documents have no answer left.
-    """
+    """Refuse text of which little could be learned, since prompts alone fill the model's context."""
     cut = sum(not any(label >= 0 for label in piece["labels"]) for piece in pieces)
     if cut > len(pieces) / 100:
         raise CastawayError(
@@ -142,11 +137,7 @@ def check_lengths(pieces: Sequence[dict[str, list[int]]], base: str) -> None:
 
 
 def packed(pieces: Sequence[dict[str, list[int]]]) -> list[dict[str, list[int]]]:
-    """Pack several documents into each row, which saves half of the padding.
-
-    Returns:
-        The rows, with the number of each token's document in `documents`, so that no document attends to another.
-    """
+    """Several documents in each row, which saves half of the padding; `documents` tells them apart."""
     rows = []
     for bin_ in first_fit([len(piece["input_ids"]) for piece in pieces], WIDTH):
         row = {name: [token for index in bin_ for token in pieces[index][name]] for name in pieces[0]}

@@ -9,39 +9,38 @@ precision of the stored weights allows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from statistics import mean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from transformers import AutoModelForCausalLM
 
-from castaway.datasets.scripted import read_demonstrations
+from castaway.config.bases import BaseTextParams
+from castaway.datasets.jsonl import DEMONSTRATIONS, read_rows
 from castaway.errors import CastawayError
 from castaway.models.four_bit import dequantised
 from castaway.models.policy import load_adapter, load_model
 from castaway.models.tokens import ChatTokenizer
 from castaway.models.training import seed_everything
-from stages.context import Context
 
-PROBES = 16
-"""Number of prompts on which the logits are compared."""
+if TYPE_CHECKING:
+    from stages.context import Context
+
+HEADLINE = {"loss": "divergence"}
+"""Short name to figure, for `dvc metrics`: what is lost by the merge, as the KL divergence of a token in nats."""
+PROBES = 16  # number of prompts on which the logits are compared
 LAST_TOKENS = 64
 """Tokens at the end of each prompt whose logits are compared: those of whole prompts would take gigabytes."""
 
 
 def run(context: Context) -> dict[str, Any]:
-    """Merge, save, reload and compare; returns the metrics.
-
-    Raises:
-        CastawayError: the distributions differ by more than `merge.tolerance`.
-    """
+    """Merge, save, reload and compare; CastawayError if the distributions differ by more than `merge.tolerance`."""
     params = context.params.merge
     seed_everything(context.params.seed, context.params.threads)
     base, sft, final = (context.folder(stage) for stage in ("base", "sft", "correction_sft"))
     tokenizer = ChatTokenizer.load(base)
-    demonstrations = read_demonstrations(context.folder("dataset") / "demonstrations.jsonl")[:PROBES]
-    probes = [torch.tensor([tokenizer.prompt(row.messages)]) for row in demonstrations]
+    demonstrations = read_rows(context.folder("dataset") / "demonstrations.jsonl", DEMONSTRATIONS)
+    probes = [torch.tensor([tokenizer.prompt(row["prompt"])]) for row in demonstrations.take(PROBES)]
 
     # In float32 both are compared in float64. Otherwise the rounding inside the layers, which is no fault of the
     # export, would hide the rounding of the weights. In bfloat16 the rounding of the weights is what counts.
@@ -49,7 +48,11 @@ def run(context: Context) -> dict[str, Any]:
     precise = torch.float64 if dtype == torch.float32 and context.dtype != "nf4" else None
     adapted: Any = load_adapter(load_model(base, [sft], context.dtype), final, trainable=False).eval()
     before = _logits(adapted.to(precise), probes)
-    merged = _merged(adapted, base, context).to(dtype)
+    if context.dtype == "nf4":
+        merged: Any = dequantised(adapted, base)
+    else:
+        merged = adapted.to(getattr(torch, context.dtype)).merge_and_unload()
+    merged.to(dtype)
     merged.save_pretrained(context.output)
     tokenizer.save(context.output)
     del adapted, merged
@@ -62,18 +65,12 @@ def run(context: Context) -> dict[str, Any]:
             f"merge@{context.run}: the merged model's distributions differ from the policy's by {divergence:.2g} nats "
             f"per token, more than merge.tolerance {params.tolerance:.2g}; merge in float32 or raise the tolerance"
         )
-    _card(context, context.output)
+    _card(context)
     return {
         "largest_logit_difference": float(f"{difference:.3g}"),
         "divergence": float(f"{divergence:.3g}"),
         "parameters": sum(weight.numel() for weight in reloaded.parameters()),
     }
-
-
-def _merged(adapted: Any, base: Path, context: Context) -> Any:
-    if context.dtype == "nf4":
-        return dequantised(adapted, base)
-    return adapted.to(getattr(torch, context.dtype)).merge_and_unload()
 
 
 def _logits(model: Any, prompts: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -88,9 +85,9 @@ def _divergence(before: torch.Tensor, after: torch.Tensor) -> float:
     return float((one.exp() * (one - other)).sum(-1).mean())
 
 
-def _card(context: Context, folder: Path) -> None:
-    """Write the model card."""
-    model, dtype = context.params.bases[context.base].origin, context.params.merge.dtype
+def _card(context: Context) -> None:
+    base, dtype = context.params.bases[context.base], context.params.merge.dtype
+    model = "tiny" if isinstance(base, BaseTextParams) else base.origin
     text = f"""---
 library_name: transformers
 base_model: {model}
@@ -112,6 +109,6 @@ model = AutoModelForCausalLM.from_pretrained("data/{context.run}/merge")
 tokenizer = AutoTokenizer.from_pretrained("data/{context.run}/merge")
 ```
 
-How well it plays is in `data/{context.run}/metrics/evaluate.json`, under `final`.
+How well it plays is in `data/{context.run}/published/evaluate.json`, under `final`.
 """
-    (folder / "README.md").write_text(text, "utf-8")
+    (context.output / "README.md").write_text(text, "utf-8")

@@ -12,40 +12,47 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 from statistics import mean, pstdev
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from datasets import Dataset
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from trl import RewardConfig
 
-from castaway.datasets.scripted import Pair, read_pairs
+from castaway.datasets.jsonl import PAIRS, Row, read_rows, reply_text
 from castaway.errors import CastawayError
-from castaway.metrics.intervals import proportion
-from castaway.metrics.ranking import accuracy_by_group, calibration, rank_correlation
 from castaway.models.policy import load_model, lora_config, save_adapter
+from castaway.models.ranking import accuracy_by_group, calibration, rank_correlation
 from castaway.models.reward import RewardScorer, Scale, sequence_classifier
 from castaway.models.rows import SMALL, STEP
 from castaway.models.tokens import ChatTokenizer
 from castaway.models.trainers import FoldedRewardTrainer, keep_precision
 from castaway.models.training import CurveCallback, section_settings, seed_everything
+from castaway.tasks.intervals import proportion
 from castaway.tasks.registry import task_of
 from castaway.tasks.task import Task
-from stages.context import Context
+
+if TYPE_CHECKING:
+    from stages.context import Context
+
+HEADLINE = {
+    "final": "held_out_accuracy",
+    "low": "held_out_accuracy_low",
+    "high": "held_out_accuracy_high",
+    "n": "held_out_pairs",
+    "loss": "loss",
+}
+"""Short name to figure, for `dvc metrics`: the share of n held-out pairs that are ranked rightly, and its interval."""
 
 
 def run(context: Context) -> dict[str, Any]:
-    """Train the reward model and its baselines; returns the metrics.
-
-    Raises:
-        CastawayError: there are no pairs.
-    """
     params = context.params.reward_model
     seed_everything(context.params.seed, context.params.threads)
     base, sft = context.folder("base"), context.folder("sft")
     tokenizer = ChatTokenizer.load(base)
-    pairs = read_pairs(context.folder("dataset") / "pairs.jsonl")
-    held_out = read_pairs(context.folder("dataset") / "held_out_pairs.jsonl")
+    pairs, held_out = (
+        read_rows(context.folder("dataset") / f"{name}.jsonl", PAIRS).to_list() for name in ("pairs", "held_out_pairs")
+    )
 
     if not (pairs and held_out):
         raise CastawayError(
@@ -68,10 +75,9 @@ def run(context: Context) -> dict[str, Any]:
     Scale(mean(training_scores), pstdev(training_scores)).save(context.output)
     scores = _scores(scorer, held_out)
     margins = [chosen - rejected for chosen, rejected in zip(scores[::2], scores[1::2], strict=True)]
-    accuracy = proportion(sum(margin > 0 for margin in margins), len(held_out))
     return {
         "loss": round(result.training_loss, 6),
-        **accuracy.entries("held_out_accuracy"),
+        **proportion(sum(margin > 0 for margin in margins), len(held_out)).entries("held_out_accuracy"),
         "answer_only_accuracy": round(answer_only_accuracy(pairs, held_out, context.params.seed), 6),
         "prompt_only_accuracy": round(prompt_only_accuracy(pairs, held_out, context.params.seed), 6),
         "held_out_pairs": len(held_out),
@@ -80,20 +86,15 @@ def run(context: Context) -> dict[str, Any]:
     }
 
 
-def _trainer(context: Context, causal: Any, tokenizer: ChatTokenizer, pairs: Sequence[Pair]) -> FoldedRewardTrainer:
-    """The trainer of the reward model on a causal language model's decoder."""
+def _trainer(context: Context, causal: Any, tokenizer: ChatTokenizer, pairs: Sequence[Row]) -> FoldedRewardTrainer:
     params = context.params.reward_model
-    rows = [_row(tokenizer, pair) for pair in pairs]
+    rows: list[dict[str, list[int]]] = []
+    for pair in pairs:
+        prompt = tokenizer.prompt(pair["prompt"])
+        chosen, rejected = map(tokenizer.reply, _answers(pair))
+        rows.append({"chosen_ids": prompt + chosen, "rejected_ids": prompt + rejected})
     most = max(len(row[name]) for row in rows for name in row)
-    # A row of the trainer is a pair of answers.
-    settings = section_settings(
-        params,
-        2 * most,
-        context.scratch,
-        seed=context.params.seed,
-        device=context.device,
-        gradient_checkpointing=context.gradient_checkpointing,
-    )
+    settings = section_settings(params, 2 * most, **context.training)  # a row of the trainer is a pair of answers
     lora = lora_config(params.lora, task_type="SEQ_CLS")
     lora.modules_to_save = ["score"]
     trainer = FoldedRewardTrainer(
@@ -114,64 +115,46 @@ def _trainer(context: Context, causal: Any, tokenizer: ChatTokenizer, pairs: Seq
 
 
 def _own_figures(
-    task: Task[Any], held_out: Sequence[Pair], scores: Sequence[float], margins: Sequence[float]
+    task: Task[Any], held_out: Sequence[Row], scores: Sequence[float], margins: Sequence[float]
 ) -> dict[str, Any]:
     """Additional metrics of a task that knows how well each answer fits, or which groups a pair belongs to."""
     figures: dict[str, Any] = {}
-    fits = task.fits([(pair.messages, answer) for pair in held_out for answer in (pair.chosen, pair.rejected)])
+    fits = task.fits([(pair["prompt"], answer) for pair in held_out for answer in _answers(pair)])
     if fits is not None:
         figures["spearman_with_fit"] = round(rank_correlation(scores, fits), 6)
-    groups = [task.pair_groups(pair.messages, pair.chosen, pair.rejected) for pair in held_out]
+    groups = [task.pair_groups(pair["prompt"], *_answers(pair)) for pair in held_out]
     if any(groups):
         figures["accuracy_by"] = accuracy_by_group([margin > 0 for margin in margins], groups)
     return figures
 
 
-def _row(tokenizer: ChatTokenizer, pair: Pair) -> dict[str, list[int]]:
-    """A pair as TRL's trainer takes it: the tokens of the prompt with each answer, up to its stop token."""
-    prompt = tokenizer.prompt(pair.messages)
-    return {
-        "chosen_ids": prompt + tokenizer.reply(pair.chosen),
-        "rejected_ids": prompt + tokenizer.reply(pair.rejected),
-    }
+def _answers(pair: Row) -> tuple[str, str]:
+    return reply_text(pair["chosen"]), reply_text(pair["rejected"])
 
 
-def _scores(scorer: RewardScorer, pairs: list[Pair]) -> list[float]:
+def _scores(scorer: RewardScorer, pairs: list[Row]) -> list[float]:
     """Raw scores, alternating between the chosen and the rejected answer of each pair."""
-    return scorer.raw([scorer.tokens(p.messages, answer) for p in pairs for answer in (p.chosen, p.rejected)])
+    return scorer.raw([scorer.tokens(pair["prompt"], answer) for pair in pairs for answer in _answers(pair)])
 
 
-def answer_only_accuracy(train: list[Pair], held_out: list[Pair], seed: int) -> float:
+def answer_only_accuracy(train: list[Row], held_out: list[Row], seed: int) -> float:
     """Accuracy of a logistic regression that sees the words of both answers, in random order, but no prompt."""
     return _two_answer_baseline(train, held_out, seed, lambda pair, left, right: (left, right))
 
 
-def prompt_only_accuracy(train: list[Pair], held_out: list[Pair], seed: int) -> float:
+def prompt_only_accuracy(train: list[Row], held_out: list[Row], seed: int) -> float:
     """Accuracy of a logistic regression that sees the words of the prompt, but none of the two answers."""
-    return _two_answer_baseline(train, held_out, seed, lambda pair, left, right: (pair.messages[-1]["content"], ""))
+    return _two_answer_baseline(train, held_out, seed, lambda pair, left, right: (pair["prompt"][-1]["content"], ""))
 
 
-def _two_answer_baseline(train: list[Pair], held_out: list[Pair], seed: int, view: Any) -> float:
-    """Held-out accuracy of a logistic regression on the difference of two texts' word and bigram counts.
-
-    Args:
-        train: pairs to fit on.
-        held_out: pairs to measure on.
-        seed: decides which answer of each pair comes first.
-        view: maps a pair, its first and its second answer to the two texts.
-    """
+def _two_answer_baseline(train: list[Row], held_out: list[Row], seed: int, view: Any) -> float:
+    """Held-out accuracy of a logistic regression on the difference of the words and bigrams of two texts."""
     random = Random(seed)
 
-    def ordered(pairs: list[Pair]) -> tuple[list[str], list[str], list[bool]]:
-        first, second, chosen_first = [], [], []
-        for pair in pairs:
-            heads = random.random() < 0.5
-            left, right = (pair.chosen, pair.rejected) if heads else (pair.rejected, pair.chosen)
-            one, other = view(pair, left, right)
-            first.append(one)
-            second.append(other)
-            chosen_first.append(heads)
-        return first, second, chosen_first
+    def ordered(pairs: list[Row]) -> tuple[list[str], list[str], list[bool]]:
+        heads = [random.random() < 0.5 for _ in pairs]  # then the chosen one comes first
+        texts = [view(pair, *_answers(pair)[:: 1 if head else -1]) for pair, head in zip(pairs, heads, strict=True)]
+        return [one for one, _ in texts], [other for _, other in texts], heads
 
     words = CountVectorizer(token_pattern=r"\S+", ngram_range=(1, 2), lowercase=False)
     first, second, labels = ordered(train)
@@ -182,5 +165,4 @@ def _two_answer_baseline(train: list[Pair], held_out: list[Pair], seed: int, vie
     model = LogisticRegression(tol=1e-9, max_iter=20_000)
     model.fit(words.transform(first) - words.transform(second), labels)
     first, second, labels = ordered(held_out)
-    score: float = model.score(words.transform(first) - words.transform(second), labels)
-    return score
+    return float(model.score(words.transform(first) - words.transform(second), labels))

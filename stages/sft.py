@@ -7,37 +7,29 @@ python -m flows sft@marooned
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from castaway.datasets.scripted import read_demonstrations
+from castaway.datasets.jsonl import DEMONSTRATIONS, read_rows, reply_text
 from castaway.models.policy import load_model, lora_config, save_adapter
 from castaway.models.tokens import ChatTokenizer
 from castaway.models.trainers import reply_trainer
 from castaway.models.training import labelled, seed_everything
-from stages.context import Context
+
+if TYPE_CHECKING:
+    from stages.context import Context
+
+HEADLINE = {"loss": "loss", "n": "examples"}
 
 
 def run(context: Context) -> dict[str, Any]:
-    """Train the adapter; returns the metrics."""
     params = context.params.sft
     seed_everything(context.params.seed, context.params.threads)
     base = context.folder("base")
     tokenizer = ChatTokenizer.load(base)
-    demonstrations = read_demonstrations(context.folder("dataset") / "demonstrations.jsonl")
-    rows = [labelled(tokenizer.prompt(row.messages), tokenizer.reply(row.reply)) for row in demonstrations]
-    model = load_model(base, dtype=context.dtype)
-    trainer = reply_trainer(
-        model,
-        tokenizer,
-        rows,
-        params,
-        scratch=context.scratch,
-        seed=context.params.seed,
-        device=context.device,
-        gradient_checkpointing=context.gradient_checkpointing,
-        log=context.log,
-        adapter=lora_config(params.lora),
-    )
+    turns = read_rows(context.folder("dataset") / "demonstrations.jsonl", DEMONSTRATIONS)
+    rows = [labelled(tokenizer.prompt(row["prompt"]), tokenizer.reply(reply_text(row["completion"]))) for row in turns]
+    model, lora = load_model(base, dtype=context.dtype), lora_config(params.lora)
+    trainer = reply_trainer(model, tokenizer, rows, params, log=context.log, adapter=lora, **context.training)
     result = trainer.train()
     save_adapter(trainer.model, context.output)
     return {

@@ -1,6 +1,7 @@
 """Every test runs quietly, offline, on one thread, and away from the user's own files."""
 
 import atexit
+import gc
 import os
 import platform
 import shutil
@@ -11,12 +12,35 @@ from pathlib import Path
 
 import psutil
 import pytest
+from hypothesis import settings
 
-from flows.environment import SILENT
+from castaway.processes.environment import SILENT
+
+gc.disable()
+settings.register_profile("castaway", deadline=None)  # of milliseconds; a machine may be busy
+settings.load_profile("castaway")
 
 TESTS = Path(__file__).parent
-LONGEST = ("test_whole_pipeline.py", "test_killed.py", "test_elsewhere.py", "test_together.py")
+LONGEST = (
+    "test_whole_pipeline.py",
+    "test_remote.py",
+    "test_together.py",
+    "test_plugin.py",
+    "test_profile.py",
+    "test_registry.py",
+    "test_lineage.py",
+    "test_prefect.py",
+    "test_stopped.py",
+    "test_outage.py",
+    "test_families.py",
+    "test_ui.py",
+    "test_one_run.py",
+    "test_sweeps.py",
+    "test_killed.py",
+)
 """Files that take longest, some of them only waiting."""
+
+NO_BROWSER = "needs a browser: `make browser`, as root, installs Chromium"
 
 PREFECT_HOME = tempfile.mkdtemp(prefix="castaway-prefect-")
 atexit.register(shutil.rmtree, PREFECT_HOME, ignore_errors=True)
@@ -56,6 +80,12 @@ def same_environment() -> Iterator[None]:
     os.environ.update(before)
 
 
+def pytest_collection_finish() -> None:
+    """What was imported lives to the end: no collection of garbage need look at it, as in `environment.importing`."""
+    gc.freeze()
+    gc.enable()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the files that take minutes: side by side, nothing should wait for them at the end."""
     items.sort(key=lambda item: (item.path.name not in LONGEST, item.path.parent != TESTS))
@@ -66,3 +96,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     booted = datetime.fromtimestamp(psutil.boot_time(), UTC)
     kind = f"{platform.system()} {platform.release()} {platform.machine()}, {psutil.cpu_count()} cores"
     terminalreporter.write_line(f"machine: {kind}, booted {booted:%F %T} UTC")
+    if skipped := [one for one in terminalreporter.stats.get("skipped", []) if NO_BROWSER in str(one.longrepr)]:
+        files = sorted({one.nodeid.partition("::")[0] for one in skipped})
+        terminalreporter.write_line(f"{len(skipped)} tests were skipped ({', '.join(files)}): each {NO_BROWSER}")

@@ -3,28 +3,13 @@
 Only the sizes are invented: classes, special tokens, stop tokens and what the templates do are those of the families.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import (
-    GemmaConfig,
-    GemmaForCausalLM,
-    GenerationConfig,
-    LlamaConfig,
-    LlamaForCausalLM,
-    Phi3Config,
-    Phi3ForCausalLM,
-    PreTrainedTokenizerFast,
-    Qwen2Config,
-    Qwen2ForCausalLM,
-    Qwen3Config,
-    Qwen3ForCausalLM,
-)
+from transformers import GenerationConfig, PreTrainedTokenizerFast
 
 SIZES = {
     "hidden_size": 256,
@@ -77,8 +62,8 @@ PHI = """\
 class Family(NamedTuple):
     """What is particular about a family."""
 
-    model: Callable[[Any], Any]
-    config: Callable[..., Any]
+    prefix: str
+    """Of the names of its classes."""
     template: str
     special: tuple[str, ...]
     bos: str | None
@@ -90,62 +75,35 @@ class Family(NamedTuple):
     """The stop token that the template writes after a reply."""
 
 
+QWEN2 = Family(
+    "Qwen2", CHATML,
+    ("<|endoftext|>", "<|im_start|>", "<|im_end|>"),
+    None, "<|im_end|>", "<|endoftext|>",
+    ("<|im_end|>", "<|endoftext|>"),
+    "<|im_end|>",
+)  # fmt: skip
 FAMILIES = {
     "llama": Family(
-        LlamaForCausalLM,
-        LlamaConfig,
-        LLAMA,
-        (
-            "<|begin_of_text|>", "<|end_of_text|>", "<|eom_id|>", "<|eot_id|>", "<|start_header_id|>",
-            "<|end_header_id|>",
-        ),
-        "<|begin_of_text|>",
-        "<|eot_id|>",
-        None,
+        "Llama", LLAMA,
+        ("<|begin_of_text|>", "<|end_of_text|>", "<|eom_id|>", "<|eot_id|>",
+         "<|start_header_id|>", "<|end_header_id|>"),
+        "<|begin_of_text|>", "<|eot_id|>", None,
         ("<|end_of_text|>", "<|eom_id|>", "<|eot_id|>"),
         "<|eot_id|>",
     ),
-    "qwen2": Family(
-        Qwen2ForCausalLM,
-        Qwen2Config,
-        CHATML,
-        ("<|endoftext|>", "<|im_start|>", "<|im_end|>"),
-        None,
-        "<|im_end|>",
-        "<|endoftext|>",
-        ("<|im_end|>", "<|endoftext|>"),
-        "<|im_end|>",
-    ),
-    "qwen3": Family(
-        Qwen3ForCausalLM,
-        Qwen3Config,
-        THINKING,
-        ("<|endoftext|>", "<|im_start|>", "<|im_end|>"),
-        None,
-        "<|im_end|>",
-        "<|endoftext|>",
-        ("<|im_end|>", "<|endoftext|>"),
-        "<|im_end|>",
-    ),
+    "qwen2": QWEN2,
+    "qwen3": QWEN2._replace(prefix="Qwen3", template=THINKING),
     "gemma": Family(
-        GemmaForCausalLM,
-        GemmaConfig,
-        GEMMA,
+        "Gemma", GEMMA,
         ("<pad>", "<eos>", "<bos>", "<start_of_turn>", "<end_of_turn>"),
-        "<bos>",
-        "<eos>",
-        "<pad>",
+        "<bos>", "<eos>", "<pad>",
         ("<eos>", "<end_of_turn>"),
         "<end_of_turn>",
     ),
     "phi3": Family(
-        Phi3ForCausalLM,
-        Phi3Config,
-        PHI,
+        "Phi3", PHI,
         ("<|endoftext|>", "<|system|>", "<|user|>", "<|assistant|>", "<|end|>"),
-        None,
-        "<|endoftext|>",
-        "<|endoftext|>",
+        None, "<|endoftext|>", "<|endoftext|>",
         ("<|endoftext|>", "<|end|>"),
         "<|end|>",
     ),
@@ -156,17 +114,13 @@ def write_family(name: str, folder: Path, texts: list[str], seed: int = 0) -> Pa
     """Write a random model of a family, with a tokenizer trained on the texts; returns the folder."""
     family = FAMILIES[name]
     tokenizer = _tokenizer(family, texts)
-    special: dict[str, Any] = {
-        f"{key}_token_id": tokenizer.convert_tokens_to_ids(token)
-        for key, token in (("bos", family.bos), ("eos", family.eos), ("pad", family.pad))
-        if token
-    }
+    known = {"bos": family.bos, "eos": family.eos, "pad": family.pad}
+    special = {f"{key}_token_id": tokenizer.convert_tokens_to_ids(token) for key, token in known.items() if token}
     torch.manual_seed(seed)
     sizes = {**SIZES, **({"head_dim": 64} if name in ("gemma", "qwen3") else {})}
-    config = family.config(
-        **sizes, vocab_size=len(tokenizer), **{"pad_token_id": None, "bos_token_id": None, **special}
-    )
-    model = family.model(config)
+    tokens = {"pad_token_id": None, "bos_token_id": None, **special}
+    config = getattr(transformers, f"{family.prefix}Config")(**sizes, vocab_size=len(tokenizer), **tokens)
+    model = getattr(transformers, f"{family.prefix}ForCausalLM")(config)
     stops = [tokenizer.convert_tokens_to_ids(token) for token in family.stops]
     model.generation_config = GenerationConfig(eos_token_id=stops)
     model.to(torch.bfloat16).save_pretrained(folder)
@@ -179,18 +133,10 @@ def _tokenizer(family: Family, texts: list[str]) -> Any:
     words = Tokenizer(models.BPE())
     words.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     words.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=600,
-        special_tokens=list(family.special),
-        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
-        show_progress=False,
-    )
+    special, letters = list(family.special), sorted(pre_tokenizers.ByteLevel.alphabet())
+    trainer = trainers.BpeTrainer(vocab_size=600, special_tokens=special, initial_alphabet=letters, show_progress=False)
     words.train_from_iterator(texts, trainer)
     return PreTrainedTokenizerFast(
-        tokenizer_object=words,
-        bos_token=family.bos,
-        eos_token=family.eos,
-        pad_token=family.pad,
-        chat_template=family.template,
-        clean_up_tokenization_spaces=False,
-    )
+        tokenizer_object=words, bos_token=family.bos, eos_token=family.eos, pad_token=family.pad,
+        chat_template=family.template, clean_up_tokenization_spaces=False,
+    )  # fmt: skip

@@ -1,7 +1,5 @@
 """The shipped pipeline with small parameters, in a clone of its own, and what tests do with it."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re
@@ -14,7 +12,8 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from flows.environment import FROM_THE_START, SILENT
+from castaway.config.params import STAGE_SECTIONS
+from castaway.processes.environment import FROM_THE_START, SILENT
 
 ROOT = Path(__file__).parents[1]
 TASKS = ["marooned", "openspiel", "strictbot"]
@@ -23,6 +22,13 @@ STAGES = ["dataset", "sft", "reward_model", "ppo", "correction_sft", "evaluate",
 RECORDED = Path(__file__).with_name("hashes.json")
 """The hashes of the small build, by maker of processors."""
 
+GIVEN: dict[str, Any] = {
+    "code": "castaway/bases/sources.py",
+    "dtype": "float32",
+    "gradient_checkpointing": False,
+    "instructions": "avx2",
+}
+"""What every block of a base model that is not trained here has."""
 
 SMALL: dict[str, object] = {
     "threads": 1,
@@ -38,11 +44,11 @@ SMALL: dict[str, object] = {
     "dataset.demonstrations": 48,
     "dataset.pairs": 64,
     "dataset.held_out_pairs": 32,
-    "ppo.max_new_tokens": 24,
+    "ppo.rollout.max_new_tokens": 24,
     "ppo.steps": 2,
-    "ppo.episodes_per_step": 2,
-    "ppo.sft_interval": 1,
-    "ppo.sft_minimum": 1,
+    "ppo.rollout.episodes_per_step": 2,
+    "ppo.corrections.sft_interval": 1,
+    "ppo.corrections.sft_minimum": 1,
     "ppo.checkpoint_interval": 1,
     "ppo.validation.episodes": 2,
     "correction_sft.limit": 32,
@@ -50,18 +56,12 @@ SMALL: dict[str, object] = {
     "evaluate.further_episodes": 2,
     "evaluate.replays": 1,
 }
-RUN_SECTIONS = ("dataset", "sft", "reward_model", "ppo", "correction_sft", "evaluate", "merge")
-"""What the shipped runs set differently is as large as the tasks need; here they set next to nothing."""
 
 
 def copy_tree(root: Path) -> None:
     """Copy the tracked and new files, without what was built."""
-    names = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    ).stdout.split("\0")
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout.split("\0")
     for name in filter(None, names):
         if name == "dvc.lock" or name.startswith("data/") or not (ROOT / name).exists():
             continue
@@ -73,17 +73,20 @@ def make_clone(root: Path) -> None:
     """A copy of the tracked and new files, committed, with small parameters."""
     copy_tree(root)
     shrink(root)
-    run(root, "git", "init", "-q")
-    run(root, "git", "add", "-A")
-    run(root, "git", "commit", "-qm", "Miniature")
+    commit(root)
+
+
+def commit(root: Path, message: str = "Everything") -> None:
+    """Commit all that is in a folder, which is a repository from then on."""
+    for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", message]):
+        run(root, "git", *command)
 
 
 def shrink(root: Path) -> None:
-    """Give the params.yaml in a folder small parameters."""
+    """Give the params.yaml in a folder small parameters, of which runs set next to nothing differently."""
     with edited(root / "params.yaml") as params:
         for block in params["tasks"].values():
-            for section in RUN_SECTIONS:
-                block.pop(section, None)
+            block.update({section: {} for section in STAGE_SECTIONS})
         params["tasks"]["openspiel"]["dataset"] = {"episodes": 40}
     set_params(root, SMALL)
 
@@ -125,13 +128,7 @@ def run(root: Path, *command: str, **variables: str) -> str:
 
 
 def make_ppo_clone(root: Path, cache: Path, **ppo: object) -> None:
-    """The pipeline in miniature, with everything built that the PPO of MAROONED needs.
-
-    Args:
-        root: an empty folder.
-        cache: that of DVC; with the same one, a second clone is not built but restored.
-        ppo: keys of `ppo` to be set differently.
-    """
+    """The pipeline in miniature, up to what the PPO of MAROONED needs; with the same DVC cache, it is built once."""
     make_clone(root)
     set_params(root, {"bases.games.text.marooned.episodes": 1, "sft.epochs": 0.5})
     set_params(root, {f"ppo.{key}": value for key, value in ppo.items()})
@@ -140,21 +137,10 @@ def make_ppo_clone(root: Path, cache: Path, **ppo: object) -> None:
 
 
 def ppo_digest(root: Path) -> dict[str, str]:
-    """The hashes of all that the PPO of MAROONED leaves, its run record apart."""
+    """The hashes of all that the PPO of MAROONED leaves, but for its run record, also published."""
     left = [*(root / "data/marooned/ppo").iterdir(), *(root / "data/marooned").glob("*/ppo.json*")]
-    paths = sorted(path for path in left if path.parent.name != "runs")
+    paths = sorted(path for path in left if path.parent.name not in ("runs", "published"))
     return {str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
-
-
-def looked_at(root: Path) -> set[Path]:
-    """The files that only people's tools are made of, from the root."""
-    folders = [root / "castaway" / name for name in ("tools", "cli", "integrations")]
-    tables = {
-        Path("castaway/metrics") / f"{name}.py"
-        for name in ("charts", "results", "cells", "comparisons", "markdown", "headline")
-    }
-    files = [path.relative_to(root) for folder in folders for path in folder.rglob("*") if path.is_file()]
-    return tables | {path for path in files if path.suffix != ".pyc"}
 
 
 def every(*stages: str) -> list[str]:

@@ -1,10 +1,11 @@
 """A PPO stage that is killed at any moment, and started again, leaves the bytes of one that never was."""
 
-from __future__ import annotations
-
+import contextlib
+import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,12 +17,12 @@ from tests.miniature import environment, make_ppo_clone, ppo_digest
 
 pytestmark = pytest.mark.slow
 STAGE = "ppo@marooned"
-KILLS = 20
+KILLS = 4
 
 WARM = """
 import os, sys
 import datasets, dvc.repo, dvc.stage.serialize, mlflow, peft, torch, transformers
-import flows.stage, flows.tracking, stages.ppo
+import flows.stage, castaway.tracking.stage_run, stages.ppo
 for line in sys.stdin:
     child = os.fork()
     if not child:
@@ -37,17 +38,6 @@ for line in sys.stdin:
 """
 """Every line that it reads is a stage, run in a process of its own; the imports, which take most of the time, are done
 once. It prints the number of the process, and then how it ended."""
-
-
-KILLER = """
-import os, pathlib, signal, sys, time
-child, wait, scratch = int(sys.argv[1]), float(sys.argv[2]), sys.argv[3:]
-while scratch and not any(pathlib.Path(scratch[0]).rglob("step-*.pt")):
-    time.sleep(0.01)
-time.sleep(wait)
-os.kill(child, signal.SIGKILL)
-"""
-"""Kills a process after so many seconds; where a folder is named, they count from when a checkpoint lies in it."""
 
 
 class Stages:
@@ -67,17 +57,23 @@ class Stages:
         )
 
     def run(self, kill_after: float | None = None, once_in: Path | None = None) -> bool:
-        """Run the stage, and kill it after so many seconds; whether it came to its end before."""
+        """Run the stage, and kill it, these seconds after a checkpoint is in the folder; whether it ended before."""
         assert self._warm.stdin and self._warm.stdout
         self._warm.stdin.write(f"{STAGE}\n")
         child = int(self._warm.stdout.readline())
+        ended = threading.Event()
+
+        def kill() -> None:
+            while once_in and not any(once_in.rglob("step-*.pt")) and not ended.wait(0.01):
+                pass
+            if not ended.wait(kill_after):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(child, signal.SIGKILL)
+
         if kill_after is not None:
-            words = [str(child), str(kill_after), *([str(once_in)] if once_in else [])]
-            killer = subprocess.Popen([sys.executable, "-c", KILLER, *words], stderr=subprocess.DEVNULL)
+            threading.Thread(target=kill, daemon=True).start()
         status = int(self._warm.stdout.readline())
-        if kill_after is not None:
-            killer.kill()
-            killer.wait()
+        ended.set()
         self._errors.seek(0)
         assert status in (0, signal.SIGKILL), self._errors.read()[-3000:]
         return status == 0
@@ -89,35 +85,30 @@ class Stages:
 
 
 @pytest.fixture
-def root(tmp_path: Path, shared_cache: Path) -> Path:
-    make_ppo_clone(tmp_path, shared_cache, steps=6, turns_per_step=24)
-    return tmp_path
-
-
-@pytest.fixture
-def stages(root: Path) -> Iterator[Stages]:
-    made = Stages(root)
+def stages(tmp_path: Path, shared_cache: Path) -> Iterator[Stages]:
+    make_ppo_clone(tmp_path, shared_cache, steps=6, **{"rollout.turns_per_step": 24})
+    made = Stages(tmp_path)
     yield made
     made.close()
 
 
-def test_a_killed_run_ends_in_the_bytes_of_one_that_was_not(root: Path, stages: Stages) -> None:
+def test_a_killed_run_ends_in_the_bytes_of_one_that_was_not(tmp_path: Path, stages: Stages) -> None:
     began = time.monotonic()
     assert stages.run()
     seconds = time.monotonic() - began
-    whole = ppo_digest(root)
+    whole = ppo_digest(tmp_path)
     assert len(whole) >= 6
-    random, killed, resumed, scratch = Random(20), 0, 0, root / "scratch"
+    random, killed, resumed, scratch = Random(20), 0, 0, tmp_path / "scratch"
     while killed < KILLS:
         # Every second one is killed after a checkpoint: how long the start takes is the machine's affair.
         late = killed % 2 == 0
         moment = random.uniform(0.0, seconds / 6 if late else seconds)
         if stages.run(moment, scratch if late else None):
-            assert ppo_digest(root) == whole
+            assert ppo_digest(tmp_path) == whole
         else:
             killed += 1
         resumed += any(scratch.rglob("step-*.pt"))
     assert stages.run()
-    assert ppo_digest(root) == whole
+    assert ppo_digest(tmp_path) == whole
     # Without a checkpoint to go on from nothing would have been shown.
     assert resumed >= KILLS // 4

@@ -1,12 +1,11 @@
-"""PPO in several processes that torchrun starts: killed, started again, and on two hosts; the bytes are the same."""
+"""PPO in several processes that torchrun starts: on two hosts, killed, and started again; the bytes are the same."""
 
-from __future__ import annotations
-
+import contextlib
 import shutil
 import signal
-import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -14,7 +13,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from castaway.tools.host_file import Torchrun
+from castaway.processes.host_file import Torchrun
+from castaway.processes.servers import free_port
 from tests.flows.running import until
 from tests.miniature import environment, make_ppo_clone, ppo_digest
 
@@ -22,81 +22,56 @@ pytestmark = pytest.mark.slow
 COMMAND = [sys.executable, "-m", "flows", "ppo@marooned"]
 PATIENCE = 300.0
 """How long something may take to happen, in seconds."""
+Trained = tuple[Path, dict[str, str]]
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory, shared_cache: Path) -> tuple[Path, dict[str, str]]:
-    """A clone in which two processes have trained PPO, and what they left."""
-    root = tmp_path_factory.mktemp("trained")
-    make_ppo_clone(root, shared_cache, steps=4, turns_per_step=24)
-    write(root, Torchrun(nproc_per_node=2))
-    with started(root) as agent:
-        assert agent.wait(PATIENCE) == 0, output(root)
-    return root, ppo_digest(root)
+def trained(tmp_path_factory: pytest.TempPathFactory, shared_cache: Path) -> Trained:
+    """The clone of the first of two hosts that have trained PPO together, and what they left."""
+    hosts = [tmp_path_factory.mktemp("trained") / str(number) for number in range(2)]
+    hosts[0].mkdir()
+    make_ppo_clone(hosts[0], shared_cache, steps=4, **{"rollout.turns_per_step": 24})
+    shutil.copytree(hosts[0], hosts[1], symlinks=True)
+    port = free_port()
+    settings = [Torchrun(nnodes=2, node_rank=number, master_port=port) for number in range(2)]
+    with started(hosts[1], settings[1]) as second, started(hosts[0], settings[0]) as first:
+        assert first.wait(PATIENCE) == 0, output(hosts[0])
+        assert second.wait(PATIENCE) == 0, output(hosts[1])
+    assert not (hosts[1] / "data/marooned/ppo").exists(), "only host 0 writes"
+    return hosts[0], ppo_digest(hosts[0])
 
 
-def test_a_process_that_dies_is_started_again_from_the_checkpoint(
-    trained: tuple[Path, dict[str, str]], tmp_path: Path
+def test_two_processes_of_one_host_that_are_killed_and_started_again_train_what_two_hosts_do(
+    trained: Trained, tmp_path: Path
 ) -> None:
-    root, expected = copy(trained, tmp_path), trained[1]
-    write(root, Torchrun(nproc_per_node=2, max_restarts=1))
-    with started(root) as agent:
-        checkpoint(root)
-        members = ranks(agent)
-        assert sorted(members) == [0, 1]
-        members[1].kill()
-        assert agent.wait(PATIENCE) == 0, output(root)
-    assert ppo_digest(root) == expected
-    assert set(members.values()).isdisjoint(psutil.process_iter())
-
-
-def test_a_process_that_dies_for_good_is_told_of(trained: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
     root = copy(trained, tmp_path)
-    write(root, Torchrun(nproc_per_node=2))
-    with started(root) as agent:
-        checkpoint(root)
+    # One dies for good.
+    with started(root, Torchrun(nproc_per_node=2)) as agent:
+        next_checkpoint(root)
         ranks(agent)[1].kill()
         assert agent.wait(PATIENCE) == 2
     told = output(root).splitlines()[-1]
     assert told == "error: ppo@marooned: process 1 of 2 failed with exit status -9; its lines above say why"
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_nothing_trains_on_after_the_agent(
-    trained: tuple[Path, dict[str, str]], tmp_path: Path, number: signal.Signals
-) -> None:
-    root, expected = copy(trained, tmp_path), trained[1]
-    write(root, Torchrun(nproc_per_node=2))
-    with started(root) as agent:
-        checkpoint(root)
+    # The agent is killed: nothing trains on.
+    with started(root, Torchrun(nproc_per_node=2)) as agent:
+        next_checkpoint(root)
         members = list(ranks(agent).values())
-        agent.send_signal(number)
+        agent.send_signal(signal.SIGKILL)
         agent.wait(PATIENCE)
         _, left = psutil.wait_procs(members, PATIENCE)
         assert not left
-    with started(root) as agent:
+    # One dies and is started again; all go on from the checkpoint.
+    with started(root, Torchrun(nproc_per_node=2, max_restarts=1)) as agent:
+        members = list(ranks(agent).values())
+        members[1].kill()
         assert agent.wait(PATIENCE) == 0, output(root)
-    assert ppo_digest(root) == expected
+    assert ppo_digest(root) == trained[1]
+    assert set(members).isdisjoint(psutil.process_iter())
 
 
-def test_two_hosts_train_what_one_does(trained: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
-    hosts = [copy(trained, tmp_path / str(number)) for number in range(2)]
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    for number, root in enumerate(hosts):
-        write(root, Torchrun(nnodes=2, node_rank=number, master_port=port))
-    with started(hosts[1]) as second, started(hosts[0]) as first:
-        assert first.wait(PATIENCE) == 0, output(hosts[0])
-        assert second.wait(PATIENCE) == 0, output(hosts[1])
-    assert ppo_digest(hosts[0]) == trained[1]
-    assert not (hosts[1] / "data/marooned/ppo").exists()
-
-
-def test_a_sharded_model_learns_what_a_whole_one_does(trained: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
+def test_a_sharded_model_learns_what_a_whole_one_does(trained: Trained, tmp_path: Path) -> None:
     root = copy(trained, tmp_path)
-    write(root, Torchrun(nproc_per_node=2, shard=True))
-    with started(root) as agent:
+    with started(root, Torchrun(nproc_per_node=2, shard=True)) as agent:
         assert agent.wait(PATIENCE) == 0, output(root)
     sharded, whole = (load_file(place / "data/marooned/ppo/adapter_model.safetensors") for place in (root, trained[0]))
     assert sharded.keys() == whole.keys()
@@ -105,7 +80,7 @@ def test_a_sharded_model_learns_what_a_whole_one_does(trained: tuple[Path, dict[
     assert any(not torch.equal(weight, whole[name]) for name, weight in sharded.items())
 
 
-def copy(trained: tuple[Path, dict[str, str]], place: Path) -> Path:
+def copy(trained: Trained, place: Path) -> Path:
     """The clone without what PPO left."""
     root = place / "clone"
     shutil.copytree(trained[0], root, symlinks=True)
@@ -113,27 +88,17 @@ def copy(trained: tuple[Path, dict[str, str]], place: Path) -> Path:
     return root
 
 
-def write(root: Path, settings: Torchrun) -> None:
-    """Write `host.yaml`."""
+@contextlib.contextmanager
+def started(root: Path, settings: Torchrun) -> Iterator[subprocess.Popen[bytes]]:
+    """The stage as a process, with these settings in `host.yaml`; it is killed at the end if it still runs."""
     (root / "host.yaml").write_text(f"torchrun:\n  ppo: {settings.model_dump_json()}\n", "utf-8")
-
-
-class started:
-    """Context with the stage as a process, which is killed at the end if it still runs."""
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-
-    def __enter__(self) -> subprocess.Popen[bytes]:
-        with (self._root / "output.txt").open("wb") as output:
-            self._agent = subprocess.Popen(
-                COMMAND, cwd=self._root, env=environment(), stdout=output, stderr=subprocess.STDOUT
-            )
-        return self._agent
-
-    def __exit__(self, *_: object) -> None:
-        self._agent.kill()
-        self._agent.wait()
+    with (root / "output.txt").open("wb") as file:
+        agent = subprocess.Popen(COMMAND, cwd=root, env=environment(), stdout=file, stderr=subprocess.STDOUT)
+    try:
+        yield agent
+    finally:
+        agent.kill()
+        agent.wait()
 
 
 def output(root: Path) -> str:
@@ -141,12 +106,22 @@ def output(root: Path) -> str:
     return (root / "output.txt").read_text("utf-8", errors="replace")
 
 
-def checkpoint(root: Path) -> None:
-    """Return once PPO has written a checkpoint."""
-    until(lambda: any((root / "scratch").rglob("step-*.pt")), "a checkpoint")
+def next_checkpoint(root: Path) -> None:
+    """Return once PPO has written another checkpoint."""
+    seen = set((root / "scratch").rglob("step-*.pt"))
+    until(lambda: set((root / "scratch").rglob("step-*.pt")) - seen, "a checkpoint")
 
 
 def ranks(agent: subprocess.Popen[bytes]) -> dict[int, psutil.Process]:
-    """The processes that torchrun started, by rank."""
-    children = psutil.Process(agent.pid).children()
-    return {int(child.environ()["RANK"]): child for child in children if "RANK" in child.environ()}
+    """The two processes that torchrun starts, by rank, once they are there."""
+    members: dict[int, psutil.Process] = {}
+
+    def both() -> bool:
+        for child in psutil.Process(agent.pid).children():
+            with contextlib.suppress(psutil.Error):
+                if "RANK" in child.environ():
+                    members[int(child.environ()["RANK"])] = child
+        return sorted(members) == [0, 1]
+
+    until(both, "the start of both processes")
+    return members

@@ -1,12 +1,10 @@
-"""The command `castaway`: check and choose parameters, show results and episodes, play, and serve environments.
+"""The command `castaway`: set up, look at results, compare builds, play, and serve.
 
     castaway --help
 
 It reads the outputs of the pipeline and changes none of them; to build, use `dvc repro` or `python -m flows`. What it
 writes, an option names, or its help. An error is printed in one line, with exit status 2.
 """
-
-from __future__ import annotations
 
 import sys
 from pathlib import Path
@@ -16,17 +14,8 @@ import typer
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
-from castaway.cli.compare import compare
-from castaway.cli.diff import diff
-from castaway.cli.doctor import doctor
-from castaway.cli.help import show_help
-from castaway.cli.lineage import lineage
-from castaway.cli.marooned import balance, openenv, play
-from castaway.cli.profile import configure, profile
-from castaway.cli.push import push
-from castaway.cli.report import report
-from castaway.cli.tables import results, rules
-from castaway.cli.task import app as task
+from castaway.cli import Root, group, look
+from castaway.cli.tasks import marooned, openspiel, task
 from castaway.cli.teacher import app as teacher
 from castaway.errors import CastawayError
 
@@ -36,11 +25,10 @@ CHAT_TEMPERATURE, CHAT_TOKENS = 0.3, 96
 """Of a chat, if nothing else is asked for: the temperature, and the maximum length of a reply in tokens."""
 
 
-class OneLineErrors(TyperGroup):
-    """Prints any error in one line, with exit status 2."""
+class Groups(TyperGroup):
+    """Shows the commands by group, and prints any error in one line, with exit status 2."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the command and exit with its status."""
         try:
             status = super().main(*args, **{**kwargs, "standalone_mode": False})
         except CastawayError as error:
@@ -54,51 +42,91 @@ class OneLineErrors(TyperGroup):
         print(f"error: {' '.join(problem.split())}", file=sys.stderr)
         sys.exit(2)
 
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for name, command in self.commands.items():
+            heading = getattr(command, "rich_help_panel", "")
+            groups.setdefault(heading, []).append((name, command.get_short_help_str(60)))
+        for heading, lines in groups.items():
+            with formatter.section(heading):
+                formatter.write_dl(lines, col_max=12)
 
-app = typer.Typer(
+
+app = group(
+    "Set up, look at results, compare, play and serve. To build, use `dvc repro`.",
     name="castaway",
-    cls=OneLineErrors,
-    help="Inspect a Castaway repository. To build, use `dvc repro`.",
+    cls=Groups,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,
 )
-app.add_typer(task, name="task")
-app.add_typer(teacher, name="teacher")
-app.command()(compare)
-app.command()(diff)
-app.command()(doctor)
-app.command()(lineage)
-app.command()(push)
-app.command()(report)
-app.command()(profile)
-app.command()(configure)
-app.command()(results)
-app.command()(rules)
-app.command()(balance)
-app.command()(openenv)
-app.command()(play)
 
 
-@app.callback(invoke_without_command=True)
-def start(context: typer.Context) -> None:
-    """Inspect a Castaway repository. To build, use `dvc repro`."""
-    show_help(context)
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="Print the same as data.")] = False, root: Root = Path()
+) -> None:
+    """Say whether this host can build, and what is missing.
+
+    Example: `castaway doctor --json`. Exit status 1 if it cannot.
+    """
+    import json
+    from dataclasses import asdict
+
+    from castaway.tools.doctor import examine
+
+    findings = examine(root)
+    typer.echo(json.dumps([asdict(one) for one in findings], indent=2) if as_json else "\n".join(map(str, findings)))
+    if any(one.state == "failed" for one in findings):
+        raise typer.Exit(1)
 
 
-@app.command()
 def params(path: Annotated[Path, typer.Argument(help="The file to check.")] = Path("params.yaml")) -> None:
-    """Check params.yaml: print OK, or the error in one line.
+    """Check params.yaml, and link the plug-ins that it names.
 
-    Example: `castaway params scratch/demo/params.yaml`.
+    Example: `castaway params scratch/demo/params.yaml`. Prints OK, or the error in one line.
     """
     from castaway.tasks.registry import read_params
+    from castaway.tools.plugins import link
 
-    read_params(path)
+    link(path.parent, read_params(path))
     typer.echo("OK")
 
 
-@app.command()
+def profile(
+    name: Annotated[str, typer.Argument(help="A profile, or a complete file of parameters; default: list them.")] = "",
+    write: Annotated[bool, typer.Option("--write", help="Replace params.yaml by it.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Even if params.yaml has changes that are not in git.")
+    ] = False,
+    root: Root = Path(),
+) -> None:
+    """List the profiles, show one, or put it in place.
+
+    Example: `castaway profile smollm2`. It shows what changes in params.yaml, and the memory that the runs need.
+    """
+    from castaway.tools.profiles import listing, profile_path, put_in_place, report
+
+    if write and not name:
+        raise CastawayError("name the profile to write; `castaway profile` lists them")
+    if write:
+        typer.echo(put_in_place(profile_path(name, root), root, force))
+    else:
+        typer.echo(report(profile_path(name, root), root) if name else listing(root))
+
+
+def configure(
+    root: Root = Path(),
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a profile of that name.")] = False,
+) -> None:
+    """Write a profile for your hardware, question by question.
+
+    Example: `castaway configure --force`. It asks for accelerator, model, tasks, teacher and memory; Return takes the
+    default.
+    """
+    from castaway.tools.configure import configure as ask
+
+    typer.echo(ask(root, force))
+
+
 def chat(
     model: Annotated[Path | None, typer.Argument(help="Folder of the model; default: data/RUN/merge.")] = None,
     run: Annotated[str, typer.Option(help="Use the prompts of this run's task; a known fact may follow a |.")] = "",
@@ -106,91 +134,78 @@ def chat(
     temperature: Annotated[float, typer.Option(min=0.0, help="0: always the most likely token.")] = CHAT_TEMPERATURE,
     max_new_tokens: Annotated[int, typer.Option(min=1, help="Maximum length of a reply, in tokens.")] = CHAT_TOKENS,
     seed: Annotated[int, typer.Option(help="Random seed for sampling.")] = 1,
-    root: Annotated[Path, typer.Option(help="The repository with the run's models.")] = Path(),
+    root: Root = Path(),
 ) -> None:
-    """Chat with a trained model, a line a turn: /new starts over, /quit ends. STRICTBOT takes each line by itself.
+    """Chat with a trained model.
 
-    Example: `castaway chat --run strictbot --score`.
+    Example: `castaway chat --run strictbot --score`. A line is a turn: /new starts over, /quit ends. STRICTBOT takes
+    each line by itself.
     """
+    from castaway.config.mistakes import did_you_mean
     from castaway.tasks.registry import read_params
-    from castaway.tools.view import view_of
+    from castaway.tools.view import TaskView, view_of
 
     if not run and (score or model is None):
         raise CastawayError("name a model's folder or a --run; --score needs a --run")
-    runs = read_params(root / "params.yaml").tasks if run else {}
-    views = {name: view_of(one.task, one.game) for name, one in runs.items()}
-    with_chat = {name: view for name, view in views.items() if view.chats}
-    if run and run not in with_chat:
-        raise CastawayError(f"--run is {run!r}, expected a run whose task has a chat: {', '.join(with_chat) or 'none'}")
-
+    view = TaskView("")
+    if run:
+        views = {name: view_of(one.task, one.game) for name, one in read_params(root / "params.yaml").tasks.items()}
+        chats = [name for name, one in views.items() if one.chats]
+        if run not in chats:
+            raise CastawayError(f"there is no chat with the run {run!r}; {did_you_mean(run, chats)}")
+        view = views[run]
     folder = model or root / "data" / run / "merge"
     if not (folder / "config.json").is_file():
         raise CastawayError(f"{folder} holds no model (config.json is missing); `dvc repro` builds data/RUN/merge")
 
     from castaway.models.training import seed_everything
-    from castaway.tools.chat import converse, load_chat, load_scorer, plain
+    from castaway.tools.chat import converse, load_chat, load_scorer
 
     seed_everything(seed, threads=1)
-    view = with_chat.get(run)
-    conversation = load_chat(folder, view.chat_messages if view else plain, temperature, max_new_tokens)
-    conversation.one_turn = bool(view and view.one_turn)
+    conversation = load_chat(folder, view.chat_messages, temperature, max_new_tokens)
+    conversation.one_turn = view.one_turn
     scorer = load_scorer(root, run, conversation.tokenizer) if score else None
-    converse(conversation, scorer, view.chat_remark if view and score else None)
+    converse(conversation, scorer, view.chat_remark if score else None)
 
 
-@app.command()
-def episode(path: Annotated[Path, typer.Argument(help="A .jsonl file in data/RUN/evaluate/POLICY/.")]) -> None:
-    """Print a saved episode: the replies, the verdicts on them, and the result.
-
-    Example: `castaway episode data/marooned/evaluate/final/1015000000.jsonl`.
-    """
-    from castaway.datasets.episodes import read_episode
-    from castaway.tools.transcript import episode_text
-
-    typer.echo(episode_text(read_episode(path)))
-
-
-@app.command()
-def replay(
-    path: Annotated[Path, typer.Argument(help="A .jsonl file in data/RUN/evaluate/POLICY/.")],
-    to: Annotated[Path | None, typer.Option(help="File to write; default: scratch/EPISODE.html.")] = None,
-    root: Annotated[Path, typer.Option(help="The repository.")] = Path(),
+def push(
+    run: Annotated[str, typer.Argument(help="A run that is merged and evaluated.")],
+    repository: Annotated[str, typer.Argument(help="OWNER/NAME on the Hub; created if it is not there.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Upload; without it, it is only shown what would be.")] = False,
+    public: Annotated[bool, typer.Option("--public", help="Let everybody see a repository that is created.")] = False,
+    root: Root = Path(),
 ) -> None:
-    """Write a saved episode as one HTML file that replays it in a browser; one of MAROONED with the island.
+    """Upload a run's merged model to the Hugging Face Hub.
 
-    Example: `castaway replay data/marooned/evaluate/final/1015000000.jsonl --to game.html`.
+    Example: `castaway push strictbot you/strictbot --yes`. The model card has its results and its lineage. HF_TOKEN has
+    the token, HF_ENDPOINT the address of another Hub. Exit status 2 if it could not be uploaded.
     """
-    from castaway.datasets.episodes import read_episode
-    from castaway.tools.marooned.replay.moments import is_of_marooned
-    from castaway.tools.marooned.replay.page import replay_page
-    from castaway.tools.replay.page import episode_page
+    from castaway.tools.publish import publish, upload_of
 
-    # Not beside the episode: its folder is an output of a stage, which DVC would take for changed.
-    rows, target = read_episode(path), to or root / "scratch" / f"{path.stem}.html"
-    page = replay_page(rows) if is_of_marooned(rows) else episode_page(rows)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise CastawayError(f"{target} cannot be written: {error.strerror}") from None
-    typer.echo(str(target))
+    if repository.count("/") != 1 or not all(repository.split("/")):
+        raise CastawayError(f"the repository is {repository!r}, expected OWNER/NAME")
+    upload = upload_of(root, run)
+    if not yes:
+        typer.echo(upload.card)
+        for name, path in upload.files.items():
+            typer.echo(f"{path.stat().st_size / 2**20:10.2f} MiB  {name}")
+        typer.echo("nothing was uploaded; --yes does it")
+        return
+    typer.echo(publish(upload, repository, private=not public, message=f"Castaway: the run {run}"))
 
 
-@app.command()
-def images(
-    to: Annotated[Path | None, typer.Option(help="The folder to write to, instead of docs/images.")] = None,
-    root: Annotated[Path, typer.Option(help="The repository.")] = Path(),
-) -> None:
-    """Draw the pictures of the README: the stages, what PPO learned, and the page of an episode.
-
-    Example: `castaway images --to pictures`.
-    """
-    from castaway.tasks.registry import read_params
-    from castaway.tools.images import draw_images
-
-    for path in draw_images(root, read_params(root / "params.yaml"), to or root / "docs" / "images"):
-        typer.echo(str(path))
-
+for heading, commands in {
+    "Set up": (doctor, configure, profile, params),
+    "Look at results": (look.results, look.report, look.episode, look.replay, look.images),
+    "Compare builds": (look.compare, look.lineage),
+    "Play and publish": (chat, push),
+}.items():
+    for command in commands:
+        app.command(rich_help_panel=heading)(command)
+app.add_typer(task, name="task", rich_help_panel="Set up")
+app.add_typer(teacher, name="teacher", rich_help_panel="Serve")
+app.add_typer(marooned, name="marooned", rich_help_panel="One game")
+app.add_typer(openspiel, name="openspiel", rich_help_panel="One game")
 
 if __name__ == "__main__":
     app()

@@ -2,21 +2,18 @@
 
 The keys of a block decide which kind it is: `text` is for a tiny model that is trained here, and `hub`, `path` and
 `package` are for models that exist already.
+
+No key has a default: this folder is no dependency of any stage, so what a stage reads has to stand in `params.yaml`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, SerializeAsAny
 
 from castaway.config.section import Fraction, PositiveInteger, Section
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-"""A SHA-256 in hexadecimal digits, as `sha256sum` prints it."""
-
-
 Dtype = Literal["float32", "bfloat16", "nf4"]
 Instructions = Literal["avx2", "all"]
 
@@ -30,7 +27,29 @@ class TextParams(Section):
     """The task's `game` section; usually that of the run, so that the base model knows the game it is trained in."""
 
 
-class BaseTextParams(Section):
+class BaseModelParams(Section):
+    """What holds for every base model."""
+
+    code: str
+    """The folder that the stage `base` depends on for this model alone: the code of its tasks, or the model itself."""
+    dtype: Dtype
+    """The precision in which all stages hold and compute its weights; those of adapters are in float32 in any case.
+    `nf4`: linear layers in 4 bits, by bitsandbytes, computed in bfloat16."""
+    gradient_checkpointing: bool
+    """Whether training computes hidden states again in the backward pass instead of keeping them: a third more time, a
+    fraction of the memory."""
+    instructions: Instructions
+    """What the processor computes with. `avx2`: with instructions that all processors of the last ten years have, for
+    the same bytes on each of one maker. `all`: with everything that it has, such as AVX-512: matrix products are
+    twice as fast, the same bytes only on the same kind of processor."""
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The tasks whose text the model is trained on; none if it exists already."""
+        return ()
+
+
+class BaseTextParams(BaseModelParams):
     """A tiny model, trained from scratch: its pretraining text, its tokens, its attention. The rest is in `base`."""
 
     text: Annotated[dict[str, TextParams], Field(min_length=1)]
@@ -40,44 +59,17 @@ class BaseTextParams(Section):
     whole_words: bool
     """Whether each word of `Task.vocabulary` gets its own token, in addition to `base.vocabulary`."""
     attention: Literal["drawn", "copying"]
-    """How attention is initialised: at random, or able to copy (`castaway/models/copying.py`)."""
+    """How attention is initialised: at random, or able to copy (`castaway/bases/copying.py`)."""
 
-    dtype: ClassVar[Dtype] = "float32"
-    gradient_checkpointing: ClassVar[bool] = False
-    instructions: ClassVar[Instructions] = "avx2"
+    dtype: Literal["float32"]
+    """Tiny models are trained and used in float32."""
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """The tasks whose text the model is trained on."""
         return tuple(self.text)
 
-    @property
-    def origin(self) -> str:
-        """What the model is called in model cards."""
-        return "tiny"
 
-
-class GivenBase(Section):
-    """A model that exists already. It reads no text of ours."""
-
-    dtype: Dtype = "float32"
-    """The precision in which all stages hold and compute its weights; those of adapters are in float32 in any case.
-    `nf4`: linear layers in 4 bits, by bitsandbytes, computed in bfloat16."""
-    gradient_checkpointing: bool = False
-    """Whether training computes hidden states again in the backward pass instead of keeping them: a third more time, a
-    fraction of the memory."""
-    instructions: Instructions = "avx2"
-    """What the processor computes with. `avx2`: with instructions that all processors of the last ten years have, for
-    the same bytes on each of one maker. `all`: with everything that it has, such as AVX-512: matrix products are
-    twice as fast, the same bytes only on the same kind of processor."""
-
-    @property
-    def tasks(self) -> tuple[str, ...]:
-        """None."""
-        return ()
-
-
-class HubParams(GivenBase):
+class HubParams(BaseModelParams):
     """A model on the Hugging Face Hub."""
 
     hub: Annotated[str, Field(pattern=r"^[\w.-]+(/[\w.-]+)?$")]
@@ -87,11 +79,10 @@ class HubParams(GivenBase):
 
     @property
     def origin(self) -> str:
-        """What the model is called in model cards."""
         return self.hub
 
 
-class PathParams(GivenBase):
+class PathParams(BaseModelParams):
     """A model on this machine. The stage `base` depends on every byte of it."""
 
     path: Annotated[str, Field(min_length=1)]
@@ -99,11 +90,10 @@ class PathParams(GivenBase):
 
     @property
     def origin(self) -> str:
-        """What the model is called in model cards."""
         return self.path
 
 
-class PackageParams(GivenBase):
+class PackageParams(BaseModelParams):
     """A GGUF file in a wheel of the package index that pip is configured for."""
 
     package: Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.-]*==[\w.!+-]+$")]
@@ -117,7 +107,6 @@ class PackageParams(GivenBase):
 
     @property
     def origin(self) -> str:
-        """What the model is called in model cards."""
         return self.package
 
 
@@ -127,6 +116,7 @@ KINDS: tuple[type[Base], ...] = (BaseTextParams, HubParams, PathParams, PackageP
 
 
 def kind_of_base(block: Mapping[str, Any]) -> type[Base] | None:
-    """The kind that a block is meant to be: the one with most of its keys. None if no key belongs to any kind."""
-    kind = max(KINDS, key=lambda one: len(one.model_fields.keys() & block.keys()))
-    return kind if kind.model_fields.keys() & block.keys() else None
+    """The kind that a block is meant to be: the one with most of its keys. None if it has no key of any kind alone."""
+    own = {kind: (kind.model_fields.keys() - BaseModelParams.model_fields.keys()) & block.keys() for kind in KINDS}
+    kind = max(KINDS, key=lambda one: len(own[one]))
+    return kind if own[kind] else None

@@ -1,13 +1,11 @@
 """The base classes of the sections of `params.yaml`, and the number types that they use."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
 PositiveInteger = Annotated[int, Field(gt=0)]
-NaturalNumber = Annotated[int, Field(ge=0)]
+Natural = Annotated[int, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0)]
 NonNegative = Annotated[float, Field(ge=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]

@@ -1,25 +1,13 @@
 """The sections of `params.yaml`, one frozen model each; a stage reads the section of its name."""
 
-from __future__ import annotations
-
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from castaway.config.section import (
-    Fraction,
-    NaturalNumber,
-    NonNegative,
-    Positive,
-    PositiveInteger,
-    Section,
-    StageSection,
-)
+from castaway.config.section import Fraction, Natural, NonNegative, Positive, PositiveInteger, Section, StageSection
 
 
 class LoraParams(Section):
-    """A LoRA adapter, in the terms of PEFT."""
-
     rank: PositiveInteger
     """Rank of the two low-rank factors."""
     alpha: Positive
@@ -39,24 +27,22 @@ class BaseParams(Section):
     """Number of attention heads of the tiny model."""
     slips: Fraction
     """Share of the replies in the pretraining text that break the format, as those of an instruct model do."""
-    carelessness: Fraction
+    random_action_rate: Fraction
     """Share of the turns in the pretraining text in which the demonstrator does something aimless."""
-    practice: NaturalNumber
+    practice: Natural
     """Number of extra replies to each situation, which teach the model to read the prompt (`Task.practice`)."""
     epochs: PositiveInteger
     batch_size: PositiveInteger
     learning_rate: Positive
 
     @model_validator(mode="after")
-    def _heads(self) -> BaseParams:
-        if self.hidden_size % self.heads:
-            raise ValueError(f"hidden_size is {self.hidden_size}, expected a multiple of heads ({self.heads})")
+    def _heads(self) -> Self:
+        if self.hidden_size % (2 * self.heads):  # rotary positions turn the components of a head in pairs
+            raise ValueError(f"hidden_size is {self.hidden_size}, expected a multiple of heads ({self.heads}) times 2")
         return self
 
 
 class TeacherParams(Section):
-    """The teacher, which judges the policy's replies during training."""
-
     kind: Literal["rules", "openai"]
     """`rules`: the rules of the game alone; `openai`: a model on an OpenAI-compatible server, checked by the rules."""
     url: Annotated[str, Field(pattern=r"^https?://\S+/v1$")]
@@ -93,17 +79,17 @@ class DatasetParams(StageSection):
     """Number of preference pairs that the reward model is trained on."""
     held_out_pairs: PositiveInteger
     """Number of preference pairs from other episodes, which the reward model is evaluated on."""
-    plain_share: Fraction
+    no_reasoning_fraction: Fraction
     """Share of the pairs whose replies have a reasoning without content, so that only the actions differ."""
-    alike_share: Fraction
+    hard_negative_fraction: Fraction
     """Share of the training pairs whose actions begin with the same word and differ only in the details."""
-    carelessness: Fraction
+    random_action_rate: Fraction
     """Share of the demonstrator's turns in which it does something aimless."""
     balanced: bool
     """Whether each kind of situation (`Task.situation`) has as many demonstrations, or its share of the episodes."""
     synthetic_share: Fraction
     """Share of synthetic situations in the training pairs, in tasks that make such situations."""
-    written: NaturalNumber
+    written: Natural
     """Number of situations, with replies, that a served teacher (`teacher.kind: openai`) writes, in tasks that support
     it; scripted play gives the rest of the demonstrations and pairs."""
 
@@ -127,8 +113,7 @@ class RewardModelParams(StageSection):
     batch_size: PositiveInteger
     learning_rate: Positive
     tokens_per_pass: PositiveInteger
-    """Largest number of tokens, with padding, in one forward and backward pass; it decides the memory that training
-    takes, and of results only the rounding."""
+    """As in `SftParams`."""
     lora: LoraParams
 
 
@@ -144,8 +129,7 @@ class CorrectionSftParams(StageSection):
     batch_size: PositiveInteger
     learning_rate: NonNegative
     tokens_per_pass: PositiveInteger
-    """Largest number of tokens, with padding, in one forward and backward pass; it decides the memory that training
-    takes, and of results only the rounding."""
+    """As in `SftParams`."""
     limit: PositiveInteger
     """Largest number of corrections to use; the newest are taken."""
 
@@ -157,7 +141,7 @@ LAST_BLOCK = 990
 class EvaluateParams(StageSection):
     """Evaluation on held-out ids, without a teacher."""
 
-    block: NaturalNumber
+    block: Natural
     """The block of held-out ids that seed 1 plays; seed 2 plays the next one, and so on (`castaway.tasks.environment`).
     Every asking is recorded in `data/RUN/metrics/ledger.json`."""
     audit: bool
@@ -165,20 +149,20 @@ class EvaluateParams(StageSection):
     episodes: PositiveInteger
     further_episodes: PositiveInteger
     """Number of episodes in each seat other than the main one."""
-    sampler: Literal["here", "vllm"]
-    """What samples the replies: `here`, this process; `vllm`, a vLLM server, one of the base model and then one of the
-    others. With vllm, results are not reproducible to the byte."""
+    sampler: Literal["in_process", "vllm"]
+    """What samples the replies: `in_process`, this process; `vllm`, a vLLM server, first of the base model, then of
+    the others. With vllm, results are not reproducible to the byte."""
     sampler_gibibytes: PositiveInteger
     """Memory for the KV cache of the vLLM server, in GiB."""
     temperature: Positive
     best_of: PositiveInteger
     """Number of replies from which the reward model selects one, in a second evaluation of each policy; 1: no second
     evaluation."""
-    replays: NaturalNumber
+    replays: Natural
     """Number of whole episodes saved per policy."""
 
     @model_validator(mode="after")
-    def _sealed(self) -> EvaluateParams:
+    def _sealed(self) -> Self:
         if self.block > LAST_BLOCK and not self.audit:
             raise ValueError(
                 f"block is {self.block}, expected at most {LAST_BLOCK}: blocks from 1,000 on are kept for those who "

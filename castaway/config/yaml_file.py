@@ -1,7 +1,6 @@
-"""Reads YAML files; any error is reported in one line."""
+"""Reads YAML files, with any error in one line; and names what they hold by dotted keys, as a command line does."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,7 @@ from castaway.errors import CastawayError
 
 
 def read_yaml(path: Path) -> Any:
-    """The content of a YAML 1.2 file: `1e-4` is a number, `no` is a text, and a duplicate key is an error.
-
-    Raises:
-        CastawayError: the file cannot be read or is not valid YAML; the message says where and why.
-    """
+    """The content of a YAML 1.2 file: `1e-4` is a number, `no` is a text, and a duplicate key is an error."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -45,3 +40,12 @@ def _where(error: Exception, text: str) -> str:
     number: int = text.count("\n", 0, position) if mark is None else mark.line
     line = "".join(text.splitlines()[number : number + 1]).strip()
     return f" (line {number + 1}: {line[:60]!r})"
+
+
+def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested mappings as one mapping with dotted keys: `{"lora": {"rank": 8}}` becomes `{"lora.rank": 8}`."""
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        name = f"{prefix}.{key}" if prefix else str(key)
+        flat.update(flatten(value, name) if isinstance(value, Mapping) else {name: value})
+    return flat

@@ -1,1 +1,1 @@
-"""Generated data: scripted play, pretraining text, saved episodes."""
+"""Generated data: demonstrations and preference pairs from scripted play."""

@@ -13,8 +13,6 @@ sailor's `role`, its chat `messages` and its `legal` actions; `action_space(agen
 A sailor that dies or is ejected terminates at once, all others at the end of the game.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from string import printable
 from typing import Any
@@ -25,8 +23,7 @@ from pettingzoo import ParallelEnv
 from castaway.envs.marooned.environment import MaroonedEnvironment
 from castaway.tasks.environment import Prompt
 
-LONGEST = 65_536
-"""Maximum length of an observation or action, in characters."""
+LONGEST = 65_536  # maximum length of an observation or action, in characters
 
 Infos = dict[str, dict[str, Any]]
 Step = tuple[dict[str, str], dict[str, float], dict[str, bool], dict[str, bool], Infos]
@@ -36,15 +33,12 @@ class AnyText(Text):
     """A space of all strings up to `LONGEST` characters; it samples short ASCII strings, or one of given strings."""
 
     def __init__(self, seed: int | None = None) -> None:
-        """Make the space, with a seed for its samples."""
         super().__init__(max_length=64, min_length=0, charset=printable, seed=seed)
 
     def contains(self, x: Any) -> bool:
-        """Whether `x` is a string of at most `LONGEST` characters."""
         return isinstance(x, str) and len(x) <= LONGEST
 
     def sample(self, mask: Any = None, probability: Any = None) -> str:
-        """A random string, or one of those in `mask`."""
         if mask:
             return str(mask[int(self.np_random.integers(len(mask)))])
         return str(super().sample())
@@ -56,13 +50,7 @@ class MaroonedParallel(ParallelEnv[str, str, str]):
     metadata = {"name": "marooned_v0", "render_modes": [], "is_parallelizable": True}  # noqa: RUF012
 
     def __init__(self, scenario: str = "skiff", rendering: str = "full", seat: str = "all") -> None:
-        """Prepare for games in which the caller plays the sailors of `seat`: `all`, `crew` or `traitor`.
-
-        Scripts play the others. The rendering of the prompts is `full` or `compact`.
-
-        Raises:
-            CastawayError: there is no such scenario.
-        """
+        """Play the sailors of `seat` (`all`, `crew` or `traitor`); scripts play the others."""
         self._game = MaroonedEnvironment(scenario, rendering)
         self._seat = seat
         self._next = 0
@@ -73,19 +61,14 @@ class MaroonedParallel(ParallelEnv[str, str, str]):
         self._action_spaces = {agent: AnyText() for agent in self.possible_agents}
 
     def observation_space(self, agent: str) -> AnyText:
-        """The agent's observation space; always the same object, as PettingZoo requires."""
+        """Always the same object, as PettingZoo requires."""
         return self._observation_spaces[agent]
 
     def action_space(self, agent: str) -> AnyText:
-        """The agent's action space; always the same object, as PettingZoo requires."""
         return self._action_spaces[agent]
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict[str, str], Infos]:
-        """Start the game with the task id `seed`; without a seed, with the id after the last one. Options are ignored.
-
-        Raises:
-            ValueError: the seed is negative or the seat unknown.
-        """
+        """Start the game with the task id `seed`, by default the one after the last. Options are ignored."""
         task_id = self._next if seed is None else seed
         self._game.reset(task_id, self._seat)
         self._next = task_id + 1
@@ -104,7 +87,6 @@ class MaroonedParallel(ParallelEnv[str, str, str]):
         return observations, {agent: rewards[agent] for agent in playing}, ended, dict.fromkeys(playing, False), infos
 
     def _observations(self, prompts: Sequence[Prompt], agents: Sequence[str]) -> tuple[dict[str, str], Infos]:
-        """Observations and infos of these agents; empty ones for a sailor that has died or was ejected."""
         asked = {prompt.agent: prompt for prompt in prompts}
         observations, infos = dict.fromkeys(agents, ""), {agent: dict[str, Any]() for agent in agents}
         for agent in agents:

@@ -12,8 +12,6 @@ TRL resets an environment for each completion, hands it the columns of the row, 
 last message of the user; `act` is the tool, and `get_reward` the reward. So all completions of a row play one episode.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from castaway.errors import CastawayError
@@ -24,11 +22,7 @@ OVER = "The episode is over. Do not call the tool again."
 
 
 def training_rows(task: Task[Any], count: int, start: int = 0) -> list[dict[str, Any]]:
-    """`count` rows of a data set, each with an empty prompt and the training id of an episode.
-
-    Raises:
-        CastawayError: the task has fewer training ids from `start` on.
-    """
+    """`count` rows of a data set, each with an empty prompt and the training id of an episode."""
     asked = [{"role": "user", "content": ""}]
     return [{"prompt": asked, "task_id": task_id} for task_id in ids_in_a_row(task.training_ids(), start, count)]
 
@@ -37,19 +31,13 @@ class GameEnvironment:
     """One episode at a time, played by the tool `act`; an action that is not legal counts as the idle one."""
 
     def __init__(self, task: Task[Any], seat: str | None = None) -> None:
-        """Play this seat of the task, by default the main one; nothing has begun yet."""
         self._environment = task.make()
         self._seat = seat or task.evaluation_seats[0]
         self._reward = 0.0
         self._system = ""
 
     def reset(self, task_id: int, **row: Any) -> str:
-        """Start an episode, and return the prompt of its first turn; other columns of the row are ignored.
-
-        Raises:
-            ValueError: the id is negative or held out.
-            CastawayError: several agents of the seat act at the same time.
-        """
+        """Start an episode, and return the prompt of its first turn; ValueError if the id is negative or held out."""
         if not 0 <= task_id < HELD_OUT_START:
             raise ValueError(f"the task_id must be a whole number below {HELD_OUT_START}, where held-out games begin")
         self._environment.reset(task_id, self._seat)
@@ -73,7 +61,6 @@ class GameEnvironment:
         return f"{refusal.sentence}\n\n{self._shown()}" if refusal else self._shown()
 
     def get_reward(self) -> float:
-        """What the player has been paid in this episode."""
         return self._reward
 
     def _prompt(self) -> Prompt:

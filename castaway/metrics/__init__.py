@@ -1,1 +1,1 @@
-"""Statistics and reports: confidence intervals, ranking metrics, charts and tables."""
+"""Results for people: charts, tables, comparisons. No stage computes with it."""

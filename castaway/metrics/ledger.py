@@ -4,8 +4,6 @@
 a row. An evaluation that is made again from the same inputs asks nothing new, so it adds no row.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os
@@ -25,22 +23,15 @@ class Asking(TypedDict):
     block: int
     """The block that was played, with the seed taken into account (`castaway.tasks.environment.held_out_block`)."""
     seed: int
-    asked: str
-    """When the evaluation began, in ISO 8601, UTC."""
-    revision: str
-    """The commit that it ran with."""
-    stage_key: str
-    """The hash of its inputs; two evaluations with the same key give the same answers."""
+    asked: str  # when the evaluation began, in ISO 8601, UTC
+    revision: str  # the commit that it ran with
+    stage_key: str  # the hash of its inputs; two evaluations with the same key give the same answers
     weights: dict[str, str]
     """The hashes of the folders with the weights that were asked, by path; empty for evaluations before the ledger."""
 
 
 def read(path: Path) -> list[Asking]:
-    """The rows of a ledger, oldest first; none if there is no such file.
-
-    Raises:
-        CastawayError: the file is not a ledger.
-    """
+    """The rows of a ledger, oldest first; none if there is no such file."""
     if not path.is_file():
         return []
     try:
@@ -51,26 +42,22 @@ def read(path: Path) -> list[Asking]:
 
 
 def add(path: Path, rows: Iterable[Asking]) -> None:
-    """Add rows to a ledger; those of a block and stage key that it has already are left out.
-
-    Raises:
-        CastawayError: the file is not a ledger.
-    """
+    """Add rows to a ledger; those of a block and stage key that it has already are left out."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with _alone(path.parent):
         known = {(row["block"], row["stage_key"]): row for row in read(path)}
         for row in rows:
             known.setdefault((row["block"], row["stage_key"]), row)
-        found = sorted(known.values(), key=lambda row: (row["asked"], row["stage_key"]))
+        merged = sorted(known.values(), key=lambda row: (row["asked"], row["stage_key"]))
         # Replaced as a whole: a process that dies here leaves the old ledger.
         draft = path.with_suffix(".tmp")
-        draft.write_text(json.dumps({"asked": found}, indent=2, sort_keys=True) + "\n", "utf-8")
+        draft.write_text(json.dumps({"asked": merged}, indent=2, sort_keys=True) + "\n", "utf-8")
         draft.replace(path)
 
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Context in which no other process of this machine writes here: experiments end beside each other.
+    """Context in which no other process of this machine writes here: experiments may end at the same time.
 
     What is locked is the folder. The ledger is a new file each time, and a file for the lock would be one more in git.
     """
@@ -83,14 +70,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def sentence(rows: list[Asking], stage_key: str) -> str:
-    """How fresh the ids of an evaluation were.
-
-    One that asks the weights of an earlier one again, built anew to the same bytes, counts as that one.
-
-    Args:
-        rows: the ledger, oldest first.
-        stage_key: of the evaluation; empty if it is not known.
-    """
+    """How fresh the ids of an evaluation were; one of the same weights, built anew, counts as the earlier one."""
     mine = next((number for number, row in enumerate(rows) if row["stage_key"] == stage_key), None)
     if mine is None:
         return "The ledger does not say which block of held-out ids this evaluation asked."

@@ -1,1 +1,1 @@
-"""Models: the tiny base model, LoRA adapters, the reward model, and chat messages as tokens."""
+"""Models: LoRA adapters, the reward model, trainers, and chat messages as tokens."""

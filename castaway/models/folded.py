@@ -1,4 +1,4 @@
-"""Makes passes through a model with LoRA adapters cheaper, by folding the adapters into the weights during a pass.
+"""Makes passes through a model with LoRA adapters cheaper: by folding adapters into the weights, or in bfloat16.
 
 A LoRA layer normally computes two more matrix products and a sum over all tokens, forward and backward. With the folded
 weight W' = W + s B A, the layer is one product. Computing W' costs as much as `rank` tokens do, and is done again for
@@ -6,22 +6,25 @@ each pass. The gradients of A and B follow directly, without a gradient of W' (H
 
     y = x W'^T      dx = dy W'      dA = s (dy B)^T x      dB = s dy^T (x A^T)
 
-Only float32 weights are folded: in a lower precision, the small contribution of an adapter would be lost by rounding.
-Layers in bfloat16 compute both products, in their own precision (`castaway/models/low_precision.py`).
+Only float32 weights are folded: rounded to a lower precision, an adapter's small contribution would be lost. Layers in
+bfloat16 compute both products in bfloat16 and keep them apart. A and B stay in float32 for the optimiser and are
+rounded for each pass, as in mixed precision (Micikevicius et al. 2018):
+
+    y = x W^T + s (x A^T) B^T      dx = dy W + s (dy B) A
+
+PEFT's own layer converts the inputs to float32 and keeps them so for the backward pass, which takes twice the memory
+and, where the processor multiplies bfloat16 faster, several times as long.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
 from peft.tuners.lora import Linear as LoraLinear
-from torch import nn
+from torch import Tensor, nn
 
-from castaway.models.low_precision import adapted_linear
-from castaway.models.products import LARGE, fixed_product, product
+from castaway.models.products import LARGE, fixed_product, forward_of, product
 
 
 class _FoldedLinear(torch.autograd.Function):
@@ -29,20 +32,14 @@ class _FoldedLinear(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
-        inputs: torch.Tensor,
-        folded: torch.Tensor,
-        bias: torch.Tensor | None,
-        down: torch.Tensor,
-        up: torch.Tensor,
-        scale: float,
-    ) -> torch.Tensor:
+        ctx: Any, inputs: Tensor, folded: Tensor, bias: Tensor | None, down: Tensor, up: Tensor, scale: float
+    ) -> Tensor:
         ctx.save_for_backward(inputs, folded, down, up)
         ctx.scale = scale
         return product(inputs, folded, bias)
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         inputs, folded, down, up = ctx.saved_tensors
         to_inputs = product(gradient, folded.T) if ctx.needs_input_grad[0] else None
         rows, errors = inputs.flatten(0, -2), gradient.flatten(0, -2)
@@ -51,70 +48,73 @@ class _FoldedLinear(torch.autograd.Function):
         return to_inputs, None, None, to_down, to_up, None
 
 
-PRECISIONS = (torch.float32, torch.bfloat16)
-"""Of the layers that are made cheaper."""
-HUGE = 2**22
-"""Number of elements of a weight whose layout is worth a change for one pass."""
+class _AdaptedLinear(torch.autograd.Function):
+    """Computes x W^T + bias + s (x A^T) B^T, with gradients for x, A and B."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor | None, down: Tensor, up: Tensor, scale: float
+    ) -> Tensor:
+        rows, narrow, wide = inputs.flatten(0, -2), down.to(weight.dtype), up.to(weight.dtype)
+        middle = rows @ narrow.T
+        ctx.save_for_backward(rows, weight, narrow, wide, middle)
+        ctx.scale = scale
+        return product(rows, weight, bias).addmm_(middle, wide.T, alpha=scale).unflatten(0, inputs.shape[:-1])
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        rows, weight, narrow, wide, middle = ctx.saved_tensors
+        errors = gradient.flatten(0, -2)
+        through = (errors @ wide).mul_(ctx.scale)
+        to_inputs = None
+        if ctx.needs_input_grad[0]:
+            to_inputs = (errors @ weight).addmm_(through, narrow).unflatten(0, gradient.shape[:-1])
+        to_down = (through.T @ rows).float()
+        to_up = (errors.T @ middle).mul_(ctx.scale).float()
+        return to_inputs, None, None, to_down, to_up, None
+
+
+PRECISIONS = (torch.float32, torch.bfloat16)  # Of the layers that are made cheaper
+HUGE = 2**22  # number of elements of a weight whose layout is worth a change for one pass
 
 
 @contextmanager
 def folded(model: nn.Module) -> Iterator[None]:
     """Context in which the model's LoRA layers use folded weights; layers that cannot be folded are left as they are.
 
-    In inference mode a large LM head is laid out for sampling as well.
-
-    If the adapters are disabled, the layers use the base weights. Neither the weights nor which adapter is active may
-    change inside the context; a context inside another one changes nothing. The backward pass may come after it. With
-    gradient checkpointing nothing is folded for training: the backward pass would compute the layers again, after this
-    context, and all folded weights are in memory until then. Layers in bfloat16 are left to PEFT then in every pass, so
-    that training rounds as scoring does.
+    In inference mode a large LM head in float32 is laid out for sampling as well. Inside, neither the weights nor which
+    adapter is active may change; the backward pass may come after it. With gradient checkpointing nothing is folded for
+    training, since the backward pass computes the layers again after this context, and layers in bfloat16 are left to
+    PEFT in every pass, so that training rounds as scoring does.
     """
-    head = _packed_head(model)
     checkpointing = getattr(model, "is_activation_checkpointing", False)
     precisions = (torch.float32,) if checkpointing else PRECISIONS
-    modules = [] if checkpointing and torch.is_grad_enabled() else model.modules()
     layers = [
         module
-        for module in modules
+        for module in ([] if checkpointing and torch.is_grad_enabled() else model.modules())
         if isinstance(module, LoraLinear) and "forward" not in vars(module) and _can_be_folded(module, precisions)
     ]
-    for layer in layers:
-        layer.forward = _forward(layer)
-    try:
-        with head:
-            yield
-    finally:
+    with ExitStack() as stack:
         for layer in layers:
-            del layer.forward
+            stack.enter_context(forward_of(layer, _forward(layer)))
+        head: Any = getattr(model, "get_output_embeddings", lambda: None)()
+        if _is_worth_packing(head):
+            stack.enter_context(forward_of(head, fixed_product(head.weight.detach(), head.bias)))
+        yield
 
 
-@contextmanager
-def _packed_head(model: nn.Module) -> Iterator[None]:
-    """Context in which a large frozen LM head has its weight in oneDNN's layout, for sampling.
+def _is_worth_packing(head: Any) -> bool:
+    """Whether a large frozen LM head samples on a CPU: to lay it out for every token takes longer than the product.
 
-    Otherwise it would be brought into that layout for every token, which takes longer than the product itself.
+    In bfloat16 `float32_head` computes in its place.
     """
-    owner: Any = model
-    head: Any = owner.get_output_embeddings() if hasattr(owner, "get_output_embeddings") else None
-    plain = type(head) is nn.Linear and head.weight.dtype in PRECISIONS and not head.weight.requires_grad
-    if not plain or head.weight.numel() < HUGE or not torch.is_inference_mode_enabled() or not head.weight.is_cpu:
-        yield
-        return
-    before = vars(head).get("forward")
-    head.forward = fixed_product(head.weight.detach(), head.bias)
-    try:
-        yield
-    finally:
-        del head.forward
-        if before is not None:
-            head.forward = before
+    if type(head) is not nn.Linear or head.weight.dtype is not torch.float32 or head.weight.requires_grad:
+        return False
+    return head.weight.numel() >= HUGE and torch.is_inference_mode_enabled() and head.weight.is_cpu
 
 
 def _can_be_folded(layer: LoraLinear, precisions: tuple[torch.dtype, ...]) -> bool:
-    """Whether this is a frozen layer in one of the precisions with one active plain LoRA adapter without dropout.
-
-    Or with none, if it is large: a small layer without an adapter is as fast as it is.
-    """
+    """Whether a frozen layer has one active plain LoRA adapter without dropout; or none, if it is large."""
     base: Any = layer.get_base_layer()
     # A sharded weight is no plain parameter: it is whole inside its block's forward function only.
     whole = type(base) is nn.Linear and type(base.weight) is nn.Parameter
@@ -132,23 +132,26 @@ def _can_be_folded(layer: LoraLinear, precisions: tuple[torch.dtype, ...]) -> bo
     )
 
 
-def _forward(layer: LoraLinear) -> Callable[[torch.Tensor], torch.Tensor]:
-    """The layer's forward function with its folded weight."""
+def _forward(layer: LoraLinear) -> Callable[[Tensor], Tensor]:
     base: Any = layer.get_base_layer()
+    weight, bias = base.weight.detach(), base.bias
     if layer.disable_adapters:
-        return fixed_product(base.weight.detach(), base.bias)
+        return fixed_product(weight, bias)
     name = layer.active_adapters[0]
     down: Any = layer.lora_A[name].weight
     up: Any = layer.lora_B[name].weight
     scale = float(layer.scaling[name])
-    if base.weight.dtype is torch.bfloat16:
-        return adapted_linear(base.weight.detach(), base.bias, down, up, scale)
-    weight = torch.addmm(base.weight.detach(), up.detach(), down.detach(), alpha=scale)
-    if weight.numel() >= LARGE and torch.is_inference_mode_enabled():
-        return fixed_product(weight, base.bias)
+    if weight.dtype is torch.float32:
+        whole = torch.addmm(weight, up.detach(), down.detach(), alpha=scale)
+        if whole.numel() >= LARGE and torch.is_inference_mode_enabled():
+            return fixed_product(whole, bias)
+        return lambda inputs: _FoldedLinear.apply(inputs, whole, bias, down, up, scale)
+    if not torch.is_inference_mode_enabled():
+        return lambda inputs: _AdaptedLinear.apply(inputs, weight, bias, down, up, scale)
+    plain, narrow, wide = fixed_product(weight, bias), down.to(weight.dtype), (up * scale).to(weight.dtype)
 
-    def forward(inputs: torch.Tensor) -> torch.Tensor:
-        result: torch.Tensor = _FoldedLinear.apply(inputs, weight, base.bias, down, up, scale)
-        return result
+    def infer(inputs: Tensor) -> Tensor:
+        rows = inputs.flatten(0, -2)
+        return plain(rows).addmm_(rows @ narrow.T, wide.T).unflatten(0, inputs.shape[:-1])
 
-    return forward
+    return infer

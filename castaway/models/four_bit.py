@@ -3,11 +3,9 @@
 (Dettmers et al. 2023, "QLoRA", arXiv:2305.14314.) They compute in bfloat16; adapters and optimiser are in float32.
 
 Adapters of earlier stages cannot be merged into such weights: rounded to 4 bits again, most of what they learned would
-be lost. They stay beside them as frozen products of two narrow matrices, and the policy is exported by dequantising the
-weights first and adding all adapters then, so that what is exported is what was trained.
+be lost. They stay next to them as frozen products of two narrow matrices. To export the policy, the weights are
+dequantised first and all adapters added then, so that what is exported is what was trained.
 """
-
-from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -24,11 +22,7 @@ from castaway.errors import CastawayError
 
 
 def load_four_bit(base: Path, adapters: Sequence[Path]) -> PreTrainedModel:
-    """The base model in 4 bits, with the adapters beside its weights.
-
-    Raises:
-        CastawayError: bitsandbytes is not installed.
-    """
+    """The base model in 4 bits, with the adapters next to its weights; CastawayError without bitsandbytes."""
     if find_spec("bitsandbytes") is None:
         raise CastawayError(
             "dtype: nf4 needs the package bitsandbytes; install it with: .venv/bin/pip install bitsandbytes==0.50.2"
@@ -47,17 +41,13 @@ def load_four_bit(base: Path, adapters: Sequence[Path]) -> PreTrainedModel:
             layer.support_avx512bf16_for_cpu = False
     for folder in adapters:
         adapted = PeftModel.from_pretrained(model, folder)
-        parts = [module for module in adapted.modules() if isinstance(module, LoraLayer)]
-        for layer in parts:
+        for layer in [module for module in adapted.modules() if isinstance(module, LoraLayer)]:
             _keep(layer)
         model = adapted.unload()
-    model.eval()
-    result: PreTrainedModel = model
-    return result
+    return model.eval()
 
 
 def _keep(layer: Any) -> None:
-    """Let the layer below an adapter compute what the adapter does."""
     (name,) = layer.active_adapters
     base, scale = layer.get_base_layer(), layer.scaling[name]
     number = sum(key.startswith("down_") for key, _ in base.named_buffers())
@@ -68,13 +58,11 @@ def _keep(layer: Any) -> None:
 
 
 def _parts(base: nn.Module) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """The narrow matrices (rank, in) and (out, rank) beside a layer's weight."""
-    found = dict(base.named_buffers(recurse=False))
-    return [(found[f"down_{number}"], found[f"up_{number}"]) for number in range(len(found) // 2)]
+    buffers = dict(base.named_buffers(recurse=False))
+    return [(buffers[f"down_{number}"], buffers[f"up_{number}"]) for number in range(len(buffers) // 2)]
 
 
 def _add_parts(base: nn.Module, inputs: tuple[torch.Tensor], output: torch.Tensor) -> torch.Tensor:
-    """A forward hook: adds x A^T B^T of each part."""
     (rows,) = inputs
     for down, up in _parts(base):
         output = output + (rows.to(down.dtype) @ down.T @ up.T).to(output.dtype)
@@ -82,16 +70,13 @@ def _add_parts(base: nn.Module, inputs: tuple[torch.Tensor], output: torch.Tenso
 
 
 def is_four_bit(model: Any) -> bool:
-    """Whether `load_four_bit` made this model."""
     return bool(getattr(model, "is_loaded_in_4bit", False))
 
 
 def dequantised(adapted: PeftModel, base: Path) -> PreTrainedModel:
     """A plain bfloat16 model that computes what the policy does: weights from their 4 bits, plus all adapters.
 
-    Args:
-        adapted: the policy: a model of `load_four_bit` with one active adapter, which is removed from it.
-        base: folder of the base model; what was never quantised is read from there.
+    The adapter is removed from `adapted`; what was never quantised is read from the folder `base`.
     """
     # Here, since it is an optional package, and takes a second to import.
     from bitsandbytes.functional import dequantize_4bit
@@ -107,11 +92,9 @@ def dequantised(adapted: PeftModel, base: Path) -> PreTrainedModel:
     with torch.no_grad():
         for name, layer in held.named_modules():
             if isinstance(layer, Linear4bit):
-                weight: Any = layer.weight
-                whole = dequantize_4bit(weight.data, weight.quant_state).float()
+                whole = dequantize_4bit(layer.weight.data, layer.weight.quant_state).float()
                 whole += changes.get(layer, 0)
                 for down, up in _parts(layer):
                     whole += up.float() @ down.float()
                 plain.get_submodule(name).weight.copy_(whole)
-    result: PreTrainedModel = plain
-    return result
+    return plain

@@ -1,7 +1,5 @@
 """Loads base models; adds, loads, selects and saves LoRA adapters."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,15 +18,13 @@ from castaway.models.four_bit import load_four_bit
 
 
 def load_model(base: Path, adapters: Sequence[Path] = (), dtype: Dtype = "float32") -> PreTrainedModel:
-    """The base model with the adapters merged into its weights, in their order; in 4 bits they stay beside them."""
+    """The base model with the adapters merged into its weights, in their order; in 4 bits they stay separate."""
     if dtype == "nf4":
         return load_four_bit(base, adapters)
-    model: Any = AutoModelForCausalLM.from_pretrained(base, dtype=getattr(torch, dtype))
+    model = AutoModelForCausalLM.from_pretrained(base, dtype=getattr(torch, dtype))
     for adapter in adapters:
         model = PeftModel.from_pretrained(model, adapter).merge_and_unload()
-    model.eval()
-    result: PreTrainedModel = model
-    return result
+    return model.eval()
 
 
 def lora_config(params: LoraParams, task_type: str = "CAUSAL_LM") -> LoraConfig:
@@ -49,17 +45,14 @@ def lora_config(params: LoraParams, task_type: str = "CAUSAL_LM") -> LoraConfig:
 
 def new_adapter(model: PreTrainedModel, params: LoraParams) -> PeftModel:
     """A new adapter in float32 on a frozen model. It starts at zero, and changes nothing until it is trained."""
-    adapted: PeftModel = get_peft_model(model, lora_config(params))
-    return adapted
+    return get_peft_model(model, lora_config(params))
 
 
 def load_adapter(model: PreTrainedModel, folder: Path, trainable: bool) -> PeftModel:
-    """A model with an adapter from disk, for further training or for inference only."""
     return PeftModel.from_pretrained(model, folder, is_trainable=trainable)
 
 
 def adapter_weights(model: nn.Module) -> set[nn.Parameter]:
-    """The weights of all adapters of the model."""
     layers = [module for module in model.modules() if isinstance(module, BaseTunerLayer)]
     named = (pair for layer in layers for pair in layer.named_parameters())
     return {weight for name, weight in named if not name.startswith("base_layer.")}
@@ -67,10 +60,7 @@ def adapter_weights(model: nn.Module) -> set[nn.Parameter]:
 
 @contextmanager
 def using(model: PeftModel, adapter: str | None) -> Iterator[None]:
-    """Context in which one adapter of the model is active, or none, for inference.
-
-    PEFT's own functions for this also change which weights are trained.
-    """
+    """Context in which one adapter or none is active; PEFT's own functions also change which weights are trained."""
     layers: list[Any] = [layer for layer in model.modules() if isinstance(layer, BaseTunerLayer)]
     before = [(layer._active_adapter, layer._disable_adapters) for layer in layers]
     try:
@@ -90,7 +80,6 @@ def save_adapter(model: PeftModel, folder: Path) -> None:
     (folder / "README.md").unlink(missing_ok=True)
     # PEFT writes sets as lists, in an order that differs between processes.
     path = folder / "adapter_config.json"
-    config = {
-        key: sorted(value) if isinstance(value, list) else value for key, value in json.loads(path.read_text()).items()
-    }
-    path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", "utf-8")
+    config = json.loads(path.read_text())
+    ordered = {key: sorted(value) if isinstance(value, list) else value for key, value in config.items()}
+    path.write_text(json.dumps(ordered, indent=2, sort_keys=True) + "\n", "utf-8")

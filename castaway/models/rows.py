@@ -1,4 +1,4 @@
-"""Rows of tokens for one pass of a model: padded, or merged into trees where they begin alike.
+"""Rows of tokens grouped into passes of a model, and laid out for one: padded, or merged into trees.
 
 The prompts of a batch share their system message, the two answers of a preference pair the whole prompt. In a tree,
 what several rows begin with is computed once, forward and backward, and no row is padded. A token of a tree attends to
@@ -6,50 +6,33 @@ the tokens on its path from the root, and has the position that it has in its ow
 the rows one by one. Masks of prefix trees: Cai et al. 2024, "Medusa" (arXiv:2401.10774), section 2.1.2, for decoding.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isqrt
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import torch
+from torch.nn.functional import pad
+from torch.nn.utils.rnn import pad_sequence
 
-from castaway.models.batches import by_tokens
-
-WIDTH = 1
-"""Tokens of a tree for each component of a hidden state, unless one row alone is longer. Attention then takes at most a
-seventh of the work of a block: 4 n d of 24 d d + 4 n d operations for each token, with n tokens and d components; on a
-CPU it is slower than that. Trees of rows with a long common beginning are wider, see `tree_width`."""
 WORTHWHILE = 0.8
-"""Trees are made if they hold at most this share of the tokens that padded rows would have; they need a mask, and
-attention is slower with one."""
-NARROWER = (1.02, 1.08, 1.15, 1.25)
-"""Widths of trees that are tried, as multiples of the mean that the largest width gives."""
-STEP = 32
-"""What a large model reads is padded to a multiple of so many tokens. For products in bfloat16, oneDNN compiles code
-for each shape that it meets, which takes as long as the product itself: so passes shall have few shapes."""
-SMALL = 256
-"""Below this hidden size a model is small: padding to `STEP` would cost more than it saves."""
-
-Path = list[int]
-"""The indices, in one tree, of the tokens of one row."""
+"""Trees are made if they hold at most this share of the tokens of padded rows: with a mask attention is slower."""
+NARROWER = (1.02, 1.08, 1.15, 1.25)  # widths of trees that are tried, times the mean at the largest width
+STEP = 32  # a large model's rows are padded to a multiple of it: oneDNN compiles code for each shape in bfloat16
+SMALL = 256  # below this hidden size a model is small: padding to `STEP` would cost more than it saves
+OPEN_BINS = 50
+"""The newest bins, which are tried before a new one is opened: more would take longer and fill little better."""
 
 
 @dataclass(frozen=True)
 class Rows:
     """Some rows of tokens as tensors, and the places in them whose hidden states are asked for."""
 
-    tokens: torch.Tensor
-    """(lines, width) token ids; a line is a row, or a tree of several rows."""
-    sees: torch.Tensor | None
-    """(lines, 1, width, width) whether a token attends to another one; None: to all before it."""
-    positions: torch.Tensor | None
-    """(lines, width) position of each token in its row; None: its column."""
-    lines: torch.Tensor
-    """(rows, places) the line of each place."""
-    columns: torch.Tensor
-    """(rows, places) the column of each place; 0 where a row has fewer places than others."""
+    tokens: torch.Tensor  # (lines, width) token ids; a line is a row, or a tree of several rows
+    sees: torch.Tensor | None  # (lines, 1, width, width) whether a token attends to another one; None: to all before it
+    positions: torch.Tensor | None  # (lines, width) position of each token in its row; None: its column
+    lines: torch.Tensor  # (rows, places) the line of each place
+    columns: torch.Tensor  # (rows, places) the column of each place; 0 where a row has fewer places than others
 
     @classmethod
     def of(
@@ -58,36 +41,27 @@ class Rows:
         places: Sequence[Sequence[int]],
         hidden_size: int,
         device: torch.device | str = "cpu",
-    ) -> Rows:
-        """Lay out rows, none of them empty, on a device.
+    ) -> Self:
+        """Lay out rows of token ids, none of them empty, on a device.
 
-        Args:
-            rows: token ids.
-            places: for each row, the indices of the tokens whose hidden states are asked for.
-            hidden_size: components of a hidden state of the model; it decides how large trees are.
-            device: of the tensors.
+        `places` are, for each row, the indices of the tokens whose hidden states are asked for. The model's
+        `hidden_size` decides how large trees are.
         """
-        trees = trees_of(rows, hidden_size)
-        if not trees:
-            tokens, sees, positions = _padded(rows, step_of(hidden_size)), None, None
-            lines, columns = list(range(len(rows))), [list(row) for row in places]
+        sees = positions = None
+        if trees := trees_of(rows, hidden_size):
+            tokens, sees, positions = (tensor.to(device) for tensor in as_tensors(trees, step_of(hidden_size)))
+            located = {row: (line, path) for line, tree in enumerate(trees) for row, path in tree.paths.items()}
+            lines = [located[row][0] for row in range(len(rows))]
+            columns = [[located[row][1][place] for place in places[row]] for row in range(len(rows))]
         else:
-            tokens, sees, positions = as_tensors(trees, step_of(hidden_size))
-            found = {row: (line, path) for line, tree in enumerate(trees) for row, path in tree.paths.items()}
-            lines = [found[row][0] for row in range(len(rows))]
-            columns = [[found[row][1][place] for place in places[row]] for row in range(len(rows))]
-        most = max(map(len, columns))
-        filled = [[*row, *[0] * (most - len(row))] for row in columns]
-        return cls(
-            tokens.to(device),
-            None if sees is None else sees.to(device),
-            None if positions is None else positions.to(device),
-            torch.tensor(lines, device=device)[:, None].expand(-1, most),
-            torch.tensor(filled, device=device),
-        )
+            # Padded on the right, a causal model needs no mask; without one it takes its fastest attention kernel.
+            tokens = pad_sequence([torch.tensor(row) for row in rows], batch_first=True)
+            tokens = pad(tokens, (0, -tokens.shape[1] % step_of(hidden_size))).to(device)
+            lines, columns = list(range(len(rows))), [list(row) for row in places]
+        filled = pad_sequence([torch.tensor(row, dtype=torch.long) for row in columns], batch_first=True).to(device)
+        return cls(tokens, sees, positions, torch.tensor(lines, device=device)[:, None].expand_as(filled), filled)
 
     def inputs(self, model: Any) -> dict[str, Any]:
-        """The arguments of a transformers decoder, which keeps no keys and values for later."""
         inputs: dict[str, Any] = {"input_ids": self.tokens, "use_cache": False}
         if self.sees is not None and self.positions is not None:
             inputs |= {"position_ids": self.positions, "attention_mask": attention_mask(self.sees, model)}
@@ -98,56 +72,23 @@ def attention_mask(sees: torch.Tensor, model: Any) -> torch.Tensor:
     """A mask of what sees what, in the form that the model's attention takes: only SDPA takes Booleans."""
     if model.config._attn_implementation == "sdpa":
         return sees
-    return torch.zeros(sees.shape, dtype=model.dtype, device=sees.device).masked_fill(
-        ~sees, torch.finfo(model.dtype).min
-    )
-
-
-def _padded(rows: Sequence[list[int]], step: int) -> torch.Tensor:
-    # Padded on the right, a causal model needs no mask; without one it takes its fastest attention kernel.
-    tokens = torch.zeros((len(rows), _up(max(map(len, rows)), step)), dtype=torch.long)
-    for number, row in enumerate(rows):
-        tokens[number, : len(row)] = torch.tensor(row)
-    return tokens
-
-
-@dataclass(frozen=True)
-class Tree:
-    """Several rows, with what they begin with only once."""
-
-    tokens: list[int]
-    paths: dict[int, Path]
-    """Number of a row to where its tokens are."""
+    mask = torch.zeros(sees.shape, dtype=model.dtype, device=sees.device)
+    return mask.masked_fill(~sees, torch.finfo(model.dtype).min)
 
 
 def step_of(hidden_size: int) -> int:
-    """The number of tokens that a line of a model of this hidden size is padded to a multiple of."""
     return STEP if hidden_size >= SMALL else 1
 
 
-def in_passes(rows: Sequence[list[int]], budget: int) -> list[list[int]]:
-    """Group rows so that a pass of the model has at most `budget` tokens, counted as if they were padded.
+class Tree(NamedTuple):
+    """Several rows, with what they begin with only once."""
 
-    Rows that begin alike come into the same pass.
-
-    Args:
-        rows: token ids.
-        budget: in tokens.
-
-    Returns:
-        The indices of the rows of each group.
-    """
-    return by_tokens([len(row) for row in rows], budget, sorted(range(len(rows)), key=lambda index: rows[index]))
+    tokens: list[int]
+    paths: dict[int, list[int]]  # number of a row to the indices of its tokens
 
 
 def trees_of(rows: Sequence[list[int]], hidden_size: int, branches: Sequence[int] | None = None) -> list[Tree]:
-    """The trees that a model of this hidden size should read rows as; none if the rows should be padded instead.
-
-    Args:
-        rows: token ids, none empty.
-        hidden_size: of the model.
-        branches: for each row, the largest number of tokens that it may share with others; None: all but the last.
-    """
+    """The trees that a model of this hidden size should read rows as; none if they should be padded. See `merged`."""
     trees = _alike(rows, tree_width(_common(min(rows), max(rows)), hidden_size), branches)
     return trees if _padded_size(trees) <= WORTHWHILE * len(rows) * max(map(len, rows)) else []
 
@@ -163,31 +104,26 @@ def _alike(rows: Sequence[list[int]], width: int, branches: Sequence[int] | None
 
 
 def _padded_size(trees: Sequence[Tree]) -> int:
-    """The tokens of trees that are padded to the widest."""
     return len(trees) * max(len(tree.tokens) for tree in trees)
 
 
 def tree_width(shared: int, hidden_size: int) -> int:
     """The largest number of tokens of a tree of rows that all begin with the same `shared` tokens.
 
-    A block of a model takes n (24 d^2 + 4 n d) operations for n tokens with d components. In trees of n tokens, s of
-    them shared, a row's part of that is in proportion to n (6 d + n) / (n - s): least at n = s + sqrt(s^2 + 6 d s).
-    That decides where rows share more than half of a usual tree, as with a game's rules in the system message.
+    Usually one token for each of the d components of a hidden state: attention then takes at most a seventh of the work
+    of a block, which is n (24 d^2 + 4 n d) operations for n tokens; on a CPU it is slower than that. In trees of n
+    tokens, s of them shared, a row's part of that work is in proportion to n (6 d + n) / (n - s): least at
+    n = s + sqrt(s^2 + 6 d s). That decides where rows share more than half of a usual tree, as with a game's rules in
+    the system message.
     """
-    usual = WIDTH * hidden_size
-    if 2 * shared <= usual:
-        return usual
-    return max(usual, shared + isqrt(shared**2 + 6 * hidden_size * shared))
+    if 2 * shared <= hidden_size:
+        return hidden_size
+    return max(hidden_size, shared + isqrt(shared**2 + 6 * hidden_size * shared))
 
 
 def as_tensors(trees: Sequence[Tree], step: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Tokens (trees, width), what sees what (trees, 1, width, width), and positions (trees, width).
-
-    Args:
-        trees: of rows.
-        step: the width is padded to a multiple of it.
-    """
-    width = _up(max(len(tree.tokens) for tree in trees), step)
+    """Tokens (trees, width), what sees what (trees, 1, width, width), positions (trees, width); see `STEP`."""
+    width = -(-max(len(tree.tokens) for tree in trees) // step) * step
     tokens = torch.zeros((len(trees), width), dtype=torch.long)
     positions = torch.zeros((len(trees), width), dtype=torch.long)
     # Padding sees itself, since a softmax over nothing is not a number.
@@ -201,40 +137,72 @@ def as_tensors(trees: Sequence[Tree], step: int) -> tuple[torch.Tensor, torch.Te
     return tokens, sees[:, None], positions
 
 
-def _up(tokens: int, step: int) -> int:
-    """The next multiple of a step."""
-    return -(-tokens // step) * step
-
-
 def merged(rows: Sequence[list[int]], width: int, branches: Sequence[int] | None = None) -> list[Tree]:
-    """Merge rows into as few trees as their alphabetic order gives.
+    """Merge rows into as few trees of at most `width` tokens as their alphabetic order gives.
 
-    Args:
-        rows: token ids, none empty.
-        width: largest number of tokens of a tree; a longer row is a tree of its own.
-        branches: for each row, the largest number of tokens that it may share with others; None: all but the last.
+    A longer row is a tree of its own. `branches` are the largest numbers of tokens that the rows may share with others;
+    None: all but the last.
     """
     limits = [len(row) - 1 for row in rows] if branches is None else branches
-    trees: list[Tree] = []
-    before: list[int] = []
-    last = -1
+    trees, last = list[Tree](), 0
     for number in sorted(range(len(rows)), key=lambda number: rows[number]):
-        row = rows[number]
-        shared = 0
+        row, shared = rows[number], 0
         if trees:
-            shared = min(_common(before, row), limits[number], limits[last])
+            shared = min(_common(rows[last], row), limits[number], limits[last])
         if not trees or len(trees[-1].tokens) + len(row) - shared > width:
             trees.append(Tree([], {}))
             shared = 0
-        tree = trees[-1]
-        start = len(tree.tokens)
-        tree.tokens.extend(row[shared:])
-        tree.paths[number] = [*(tree.paths[last][:shared] if shared else []), *range(start, len(tree.tokens))]
-        before, last = row, number
+        tokens, paths = trees[-1]
+        start = len(tokens)
+        tokens.extend(row[shared:])
+        paths[number] = [*(paths[last][:shared] if shared else []), *range(start, len(tokens))]
+        last = number
     return trees
 
 
 def _common(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many tokens two rows both begin with."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((place for place, (left, right) in pairs if left != right), min(len(one), len(other)))
+
+
+def in_passes(rows: Sequence[list[int]], budget: int) -> list[list[int]]:
+    """The indices of the rows of each pass: at most `budget` tokens with padding, rows that begin alike together."""
+    return by_tokens([len(row) for row in rows], budget, sorted(range(len(rows)), key=lambda index: rows[index]))
+
+
+def by_tokens(lengths: Sequence[int], budget: int, order: Sequence[int] | None = None) -> list[list[int]]:
+    """Group rows so that the padded size of each group is at most `budget` tokens; returns their indices.
+
+    A longer row forms a group of its own. If all fit into one group, their order stays. Otherwise neighbours in `order`
+    are grouped; None: by length, because all rows of a group are padded to its longest.
+    """
+    if not lengths:
+        return []
+    if len(lengths) * max(lengths) <= budget:
+        return [list(range(len(lengths)))]
+    groups: list[list[int]] = [[]]
+    longest = 0
+    for index in sorted(range(len(lengths)), key=lambda index: lengths[index]) if order is None else order:
+        longest = max(longest, lengths[index])
+        if groups[-1] and (len(groups[-1]) + 1) * longest > budget:
+            groups.append([])
+            longest = lengths[index]
+        groups[-1].append(index)
+    return groups
+
+
+def first_fit(lengths: Sequence[int], width: int) -> list[list[int]]:
+    """The indices of the pieces in each bin of `width` tokens: each goes into the first that has room for it.
+
+    Only the newest `OPEN_BINS` are tried. A piece that is longer than a bin gets a bin of its own.
+    """
+    bins, free = list[list[int]](), list[int]()
+    for index, length in enumerate(lengths):
+        first = max(0, len(bins) - OPEN_BINS)
+        place = next((place for place in range(first, len(bins)) if length <= free[place]), len(bins))
+        if place == len(bins):
+            bins.append([])
+            free.append(width)
+        bins[place].append(index)
+        free[place] -= length
+    return bins

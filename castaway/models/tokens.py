@@ -1,23 +1,21 @@
 """Chat messages as tokens: the template, the stop tokens and the padding of a model; and rows of tokens as tensors."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from jinja2 import TemplateError
+from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoTokenizer, GenerationConfig, PreTrainedTokenizerBase
 
 from castaway.errors import CastawayError
 from castaway.tasks.environment import Message
 
 SETTINGS: dict[str, Any] = {"enable_thinking": False, "date_string": "26 Jul 2024"}
-"""Given to every chat template. Qwen3's would begin replies with a train of thought, and Llama 3's would write the date
-of today into each prompt; templates that know neither ignore them."""
-MARK = "castaway-reply"
-"""A reply that is rendered once, to find out what the template writes after a reply."""
+"""For every template: without them Qwen3's would begin a train of thought, and Llama 3's write today's date."""
+KEPT = 2_000_000  # tokens of prompts that are kept: of the order of 50 MB
+MARK = "castaway-reply"  # a reply that is rendered once, to find out what the template writes after a reply
 
 
 class ChatTokenizer:
@@ -29,16 +27,14 @@ class ChatTokenizer:
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, stops: Sequence[int] = ()) -> None:
-        """Use a tokenizer that has a chat template.
-
-        Args:
-            tokenizer: from transformers.
-            stops: the stop tokens that the model's generation settings name.
+        """Use a tokenizer; `stops` are the stop tokens that the model's generation settings name.
 
         Raises:
             CastawayError: it has no chat template, or its template writes no stop token after a reply.
         """
         self.tokenizer = tokenizer
+        self._known: dict[tuple[tuple[str, str], ...], list[int]] = {}
+        self._kept = 0
         if not tokenizer.chat_template:
             raise CastawayError(f"the tokenizer {tokenizer.name_or_path!r} has no chat template; use an instruct model")
         self._takes_system = self._renders_system()
@@ -54,28 +50,32 @@ class ChatTokenizer:
         """What rows are padded with. It may be a stop token: masks and lengths decide what counts, never this token."""
 
     @classmethod
-    def load(cls, folder: Path) -> ChatTokenizer:
-        """The tokenizer of a model folder, with the stop tokens of its generation_config.json.
-
-        Raises:
-            CastawayError: as in the constructor.
-        """
+    def load(cls, folder: Path) -> Self:
+        """The tokenizer of a model folder, with the stop tokens of its generation_config.json."""
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder, padding_side="left")
-        found: Any = None
+        stops: Any = None
         if (folder / "generation_config.json").exists():
-            found = GenerationConfig.from_pretrained(folder).eos_token_id
-        return cls(tokenizer, [found] if isinstance(found, int) else found or [])
+            stops = GenerationConfig.from_pretrained(folder).eos_token_id
+        return cls(tokenizer, [stops] if isinstance(stops, int) else stops or [])
 
     def save(self, folder: Path) -> None:
-        """Write the files of the tokenizer into a model folder."""
         self.tokenizer.save_pretrained(folder)
 
     def prompt(self, messages: Sequence[Message]) -> list[int]:
-        """The token ids of a conversation, up to where the assistant's reply starts."""
-        return self._encode(self._render(messages, True))
+        """The token ids of a conversation, up to where the assistant's reply starts.
+
+        The newest are kept: policy, reward model and corrections ask for the same ones in turn.
+        """
+        key = tuple((message["role"], message["content"]) for message in messages)
+        tokens = self._known.get(key)
+        if tokens is None:
+            self._known[key] = tokens = self._encode(self._render(messages, True))
+            self._kept += len(tokens)
+            while self._kept > KEPT:
+                self._kept -= len(self._known.pop(next(iter(self._known)), ()))
+        return tokens.copy()
 
     def reply(self, text: str) -> list[int]:
-        """The token ids of an assistant's reply, with its stop token."""
         return self._encode(text + self._ending)
 
     def piece(self, text: str) -> list[int]:
@@ -87,14 +87,9 @@ class ChatTokenizer:
         return bool(tokens) and tokens[-1] in self.stops
 
     def text(self, tokens: Sequence[int]) -> str:
-        """The text of a reply's tokens, without its stop token.
-
-        Special tokens elsewhere are shown: if they vanished, what was written around them would be judged as legal.
-        """
+        """Without the stop token. Others are shown: without them, what is around them would be judged as legal."""
         shown = tokens[:-1] if self.ends(tokens) else tokens
-        text: Any = self.tokenizer.decode(list(shown), skip_special_tokens=False)
-        assert isinstance(text, str)
-        return text
+        return str(self.tokenizer.decode(list(shown), skip_special_tokens=False))
 
     def _encode(self, text: str) -> list[int]:
         tokens: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
@@ -102,9 +97,7 @@ class ChatTokenizer:
 
     def _render(self, messages: Sequence[Message], prompt: bool) -> str:
         shown: list[Any] = list(messages) if self._takes_system else _without_system(messages)
-        text: Any = self.tokenizer.apply_chat_template(shown, tokenize=False, add_generation_prompt=prompt, **SETTINGS)
-        assert isinstance(text, str)
-        return text
+        return str(self.tokenizer.apply_chat_template(shown, tokenize=False, add_generation_prompt=prompt, **SETTINGS))
 
     def _renders_system(self) -> bool:
         """Whether the template takes a system message; Gemma's raises an error."""
@@ -120,14 +113,12 @@ class ChatTokenizer:
         """What the template writes after a reply, up to the first stop token; often a line break follows that."""
         whole = self._render([{"role": "user", "content": "?"}, {"role": "assistant", "content": MARK}], False)
         after = whole.rpartition(MARK)[2]
-        known: Any = self.tokenizer.added_tokens_decoder
-        special = {number for number, token in known.items() if token.special}
+        special = {number for number, token in self.tokenizer.added_tokens_decoder.items() if token.special}
         special |= {*stops, *self.tokenizer.all_special_ids}
         tokens = self._encode(after)
         for count, token in enumerate(tokens, start=1):
             if token in special:
-                text: Any = self.tokenizer.decode(tokens[:count])
-                return str(text)
+                return str(self.tokenizer.decode(tokens[:count]))
         raise CastawayError(
             f"the chat template of {self.tokenizer.name_or_path!r} writes no stop token after a reply, so a model "
             "cannot learn where a reply ends; use an instruct model whose template does"
@@ -143,18 +134,10 @@ def _without_system(messages: Sequence[Message]) -> list[Message]:
 
 
 def pad_left(rows: Sequence[Sequence[int]], pad: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Rows padded on the left to the longest one.
-
-    Returns:
-        Token ids and attention mask, both of shape (rows, longest).
-    """
-    width = max(len(row) for row in rows)
-    tokens = torch.full((len(rows), width), pad, dtype=torch.long)
-    mask = torch.zeros((len(rows), width), dtype=torch.long)
-    for number, row in enumerate(rows):
-        tokens[number, width - len(row) :] = torch.tensor(row, dtype=torch.long)
-        mask[number, width - len(row) :] = 1
-    return tokens, mask
+    """Token ids and attention mask, both (rows, longest), of rows padded on the left to the longest one."""
+    tokens = [torch.tensor(row, dtype=torch.long) for row in rows]
+    padded = pad_sequence(tokens, batch_first=True, padding_value=pad, padding_side="left")
+    return padded, pad_sequence([torch.ones_like(row) for row in tokens], batch_first=True, padding_side="left")
 
 
 def positions(mask: torch.Tensor) -> torch.Tensor:

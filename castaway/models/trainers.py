@@ -1,40 +1,28 @@
-"""TRL's trainers, with the adapter folded into the weights during each forward pass: the same losses, in less time.
+"""TRL's trainers of adapters: the same losses in less time, since the adapter is folded into the weights for each pass.
 
 The loss of SFT is worked out from the hidden states before the labels alone: TRL makes the logits of prompts as well,
 a third of the time for a vocabulary of 49,152 and two fifths for the tiny model.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
 from datasets import Dataset
 from peft import LoraConfig
-from trl import RewardTrainer, SFTConfig, SFTTrainer
+from trl import DPOConfig, DPOTrainer, RewardTrainer, SFTConfig, SFTTrainer
 
 from castaway.config.sections import CorrectionSftParams, SftParams
 from castaway.models.folded import folded
 from castaway.models.four_bit import is_four_bit
-from castaway.models.label_losses import label_losses
+from castaway.models.logprobs import label_losses
 from castaway.models.products import use_for_head
 from castaway.models.rows import SMALL
 from castaway.models.tokens import ChatTokenizer
-from castaway.models.training import (
-    CurveCallback,
-    LabelledRow,
-    Log,
-    ReplyCollator,
-    longest,
-    section_settings,
-)
+from castaway.models.training import CurveCallback, LabelledRow, Log, ReplyCollator, longest, section_settings
 
 
 class FoldedSFTTrainer(SFTTrainer):
-    """Supervised fine-tuning of an adapter."""
-
     def compute_loss(
         self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
@@ -45,36 +33,38 @@ class FoldedSFTTrainer(SFTTrainer):
         return losses.sum() / (len(losses) if num_items_in_batch is None else num_items_in_batch)
 
 
+class FoldedRewardTrainer(RewardTrainer):
+    def compute_loss(self, model: Any, *arguments: Any, **named: Any) -> Any:
+        with folded(model):
+            return super().compute_loss(model, *arguments, **named)
+
+
+class TokenPreferenceTrainer(DPOTrainer):
+    """DPO (Rafailov et al. 2023) on rows of tokens.
+
+    TRL would make its own from chat messages; a template that writes a prompt otherwise before a reply than alone would
+    give other tokens than those that the policy samples.
+    """
+
+    def _prepare_dataset(self, dataset: Any, *arguments: Any, **named: Any) -> Any:
+        return dataset
+
+
 def reply_trainer(
     model: Any,
     tokenizer: ChatTokenizer,
     rows: Sequence[LabelledRow],
     params: SftParams | CorrectionSftParams,
     *,
-    scratch: Path,
-    seed: int,
-    device: str,
-    gradient_checkpointing: bool,
     log: Log,
     adapter: LoraConfig | None = None,
+    **settings: Any,
 ) -> FoldedSFTTrainer:
-    """The trainer of an adapter on rows of prompts and replies, with its curves.
+    """The trainer of an adapter on rows of prompts and replies, with its curves; for `settings` see `section_settings`.
 
-    Args:
-        model: has the adapter that is trained, unless `adapter` says to add a new one.
-        tokenizer: of the model.
-        rows: prompts and replies with labels.
-        params: epochs, batch size, learning rate and the size of a pass.
-        scratch: folder for the trainer's temporary files.
-        seed: of the order of the rows and of everything random.
-        device: as in `params.yaml`.
-        gradient_checkpointing: whether the backward pass computes hidden states again.
-        log: adds points to the stage's curves.
-        adapter: the configuration of a new adapter.
+    The model has the adapter that is trained, unless `adapter` describes a new one. `log` adds points to the curves.
     """
-    settings = section_settings(
-        params, longest(rows), scratch, seed=seed, device=device, gradient_checkpointing=gradient_checkpointing
-    )
+    settings = section_settings(params, longest(rows), **settings)
     before = trained_weights(model)
     trainer = FoldedSFTTrainer(
         model=model,
@@ -91,6 +81,34 @@ def reply_trainer(
     return trainer
 
 
+PreferenceRow = dict[str, list[int]]
+"""`prompt_ids`, and the better and the worse reply, `chosen_ids` and `rejected_ids`, each with its stop token."""
+
+
+def preference_trainer(
+    model: Any,
+    tokenizer: ChatTokenizer,
+    rows: Sequence[PreferenceRow],
+    params: CorrectionSftParams,
+    *,
+    log: Log,
+    **settings: Any,
+) -> TokenPreferenceTrainer:
+    """The trainer of an adapter on pairs of replies; the reference is the adapter as it is now."""
+    most = max(len(row["prompt_ids"]) + max(len(row["chosen_ids"]), len(row["rejected_ids"])) for row in rows)
+    settings = section_settings(params, 2 * most, **settings)  # a row of the trainer is a pair of replies
+    before = trained_weights(model)
+    trainer = TokenPreferenceTrainer(
+        model=model,
+        args=DPOConfig(**settings, max_length=None, beta=params.beta),
+        train_dataset=Dataset.from_list(list(rows)),
+        processing_class=tokenizer.tokenizer,
+        callbacks=[CurveCallback(log, {"loss": "loss", "rewards/accuracies": "accuracy", "rewards/margins": "margin"})],
+    )
+    keep_precision(trainer.model, before)
+    return trainer
+
+
 def trained_weights(model: Any) -> dict[torch.nn.Parameter, torch.Tensor]:
     """Copies of the weights of a model in 4 bits that are trained; nothing of other models."""
     if not is_four_bit(model):
@@ -99,22 +117,8 @@ def trained_weights(model: Any) -> dict[torch.nn.Parameter, torch.Tensor]:
 
 
 def keep_precision(model: Any, before: Mapping[torch.nn.Parameter, torch.Tensor]) -> None:
-    """Keep in float32 what is trained beside weights of 4 bits: TRL's trainers round it to bfloat16.
-
-    Args:
-        model: of the trainer.
-        before: the weights that were there before the trainer was made.
-    """
+    """Keep in float32 what is trained on weights of 4 bits, `before` the trainer rounded it to bfloat16."""
     if is_four_bit(model):
         for weight in model.parameters():
             if weight.requires_grad:
                 weight.data = before.get(weight, weight.data).float()
-
-
-class FoldedRewardTrainer(RewardTrainer):
-    """Training of a reward model with an adapter on pairs of answers."""
-
-    def compute_loss(self, model: Any, *arguments: Any, **named: Any) -> Any:
-        """TRL's loss."""
-        with folded(model):
-            return super().compute_loss(model, *arguments, **named)

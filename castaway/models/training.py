@@ -1,7 +1,6 @@
-"""Shared by all supervised stages: seeds, settings of Hugging Face trainers, and a callback for curves."""
+"""Shared by stages that train: seeds and memory of the process, settings of Hugging Face trainers, rows, curves."""
 
-from __future__ import annotations
-
+import ctypes
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,10 +9,14 @@ from typing import Any
 
 import numpy
 import torch
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from torch.nn.utils.rnn import pad_sequence
+from transformers import TrainerCallback
 
 from castaway.config.sections import CorrectionSftParams, RewardModelParams, SftParams
-from castaway.models.rows import as_tensors, attention_mask, step_of, trees_of
+from castaway.models.rows import SMALL, as_tensors, attention_mask, step_of, trees_of
+
+LARGE_BLOCK = 2**22  # in bytes; with a mebibyte, a third more time is lost
+MMAP_THRESHOLD = -3  # `M_MMAP_THRESHOLD` of mallopt(3)
 
 
 def seed_everything(seed: int, threads: int) -> None:
@@ -26,6 +29,17 @@ def seed_everything(seed: int, threads: int) -> None:
     # By default, deterministic algorithms fill each new tensor with NaN. TRL's loss allocates a wide tensor twice per
     # step and uses little of it with a small vocabulary; filling it would take longer than the rest of the step.
     torch.utils.deterministic.fill_uninitialized_memory = False
+
+
+def return_large_blocks(hidden_size: int) -> None:
+    """From now on, malloc returns each large block to the kernel when it is freed, unless the model is small.
+
+    A stage tells malloc to keep what is freed (`castaway/processes/environment.py`). Batches of many shapes then leave
+    gaps that nothing fits into, and PPO or an evaluation would grow from step to step.
+    """
+    library = ctypes.CDLL(None)
+    if hidden_size >= SMALL and hasattr(library, "mallopt"):
+        library.mallopt(MMAP_THRESHOLD, LARGE_BLOCK)
 
 
 def trainer_settings(
@@ -41,15 +55,8 @@ def trainer_settings(
 ) -> dict[str, Any]:
     """Arguments for any Hugging Face trainer, which then neither saves checkpoints nor reports by itself.
 
-    Args:
-        scratch: folder for the trainer's temporary files.
-        seed: of the order of the data and of everything random in training.
-        device: `cpu`, or another kind for a GPU.
-        epochs: passes over the data.
-        batch_size: rows per step.
-        learning_rate: at the peak, after 10 steps of warm-up; then it falls as a cosine.
-        rows_per_pass: rows in one forward and backward pass, a divisor of the batch size; None: all of a step.
-        gradient_checkpointing: whether the backward pass computes hidden states again instead of keeping them.
+    The learning rate is the peak, after 10 steps of warm-up; then it falls as a cosine. `rows_per_pass` is a divisor of
+    the batch size; None: all rows of a step are one forward and backward pass.
     """
     on_gpu, rows = device != "cpu", rows_per_pass or batch_size
     return {
@@ -78,132 +85,68 @@ def trainer_settings(
 
 
 def section_settings(
-    params: SftParams | RewardModelParams | CorrectionSftParams,
-    longest: int,
-    scratch: Path,
-    *,
-    seed: int,
-    device: str,
-    gradient_checkpointing: bool,
+    params: SftParams | RewardModelParams | CorrectionSftParams, longest: int, scratch: Path, **settings: Any
 ) -> dict[str, Any]:
-    """`trainer_settings` of a section of `params.yaml`.
-
-    Args:
-        params: epochs, batch size, learning rate and the size of a pass.
-        longest: tokens of the longest row.
-        scratch: folder for the trainer's temporary files.
-        seed: of the order of the data and of everything random in training.
-        device: `cpu`, or another kind for a GPU.
-        gradient_checkpointing: whether the backward pass computes hidden states again instead of keeping them.
-    """
+    """`trainer_settings` of a section of `params.yaml`, for rows of at most `longest` tokens."""
     return trainer_settings(
         scratch,
-        seed=seed,
-        device=device,
         epochs=params.epochs,
         batch_size=params.batch_size,
         learning_rate=params.learning_rate,
         rows_per_pass=rows_per_pass(params.batch_size, longest, params.tokens_per_pass),
-        gradient_checkpointing=gradient_checkpointing,
+        **settings,
     )
 
 
 def rows_per_pass(batch_size: int, longest: int, tokens_per_pass: int) -> int:
-    """The largest divisor of the batch size with which a pass has at most `tokens_per_pass` tokens, and at least 1.
-
-    Args:
-        batch_size: rows of a step of the optimiser.
-        longest: tokens of the longest row.
-        tokens_per_pass: of one forward and backward pass, with padding.
-    """
-    return max(
-        rows
-        for rows in range(1, batch_size + 1)
-        if batch_size % rows == 0 and (rows == 1 or rows * longest <= tokens_per_pass)
-    )
+    """The largest divisor of the batch size whose rows, padded to the longest, fit into a pass; at least 1."""
+    divisors = [rows for rows in range(1, batch_size + 1) if batch_size % rows == 0]
+    return max(rows for rows in divisors if rows == 1 or rows * longest <= tokens_per_pass)
 
 
-Log = Callable[[int, Mapping[str, float]], None]
-"""`log(step, values)`: adds one point to each of the stage's curves."""
-LabelledRow = dict[str, list[int]]
-"""`input_ids` and `labels` of equal length; a label is -100 where a token is read but not learned."""
+Log = Callable[[int, Mapping[str, float]], None]  # `log(step, values)`: adds one point to each of the stage's curves
+LabelledRow = dict[str, list[int]]  # `input_ids` and `labels`, -100 where a token is not learned
 
 
 def labelled(prompt: Sequence[int], reply: Sequence[int], learned: Sequence[bool] | None = None) -> LabelledRow:
-    """A prompt and a reply as tokens with labels, for supervised learning.
-
-    Args:
-        prompt: token ids.
-        reply: token ids, with the stop token.
-        learned: for each token of the reply whether it is learned; None: all are.
-    """
-    flags = learned or [True] * len(reply)
-    labels = [token if flag else -100 for token, flag in zip(reply, flags, strict=True)]
+    """A prompt and a reply as tokens with labels; `learned` says which of the reply's are learned, by default all."""
+    labels = [token if flag else -100 for token, flag in zip(reply, learned or [True] * len(reply), strict=True)]
     return {"input_ids": [*prompt, *reply], "labels": [-100] * len(prompt) + labels}
 
 
 def longest(rows: Sequence[LabelledRow]) -> int:
-    """The number of tokens of the longest row."""
     return max(len(row["input_ids"]) for row in rows)
 
 
 @dataclass(frozen=True)
 class ReplyCollator:
-    """Makes batches of rows with labels: padded, or merged into trees where the prompts begin alike."""
-
-    model: Any
-    """The causal language model; its hidden size decides how large trees are."""
+    model: Any  # the causal language model; its hidden size decides how large trees are
     pad: int
 
     def __call__(self, rows: Sequence[LabelledRow]) -> dict[str, torch.Tensor]:
-        """A batch as a model of transformers takes it."""
         tokens, labels = [row["input_ids"] for row in rows], [row["labels"] for row in rows]
         # The token before the first label is not shared, so that every label is predicted by the token to its left.
         prompts = [next(place for place, label in enumerate(row) if label != -100) for row in labels]
         size = self.model.config.hidden_size
         trees = trees_of(tokens, size, [length - 1 for length in prompts])
-        if not trees:
-            return self._padded(tokens, labels)
+        if not trees:  # padded on the right, a causal model needs no mask
+            return {
+                "input_ids": pad_sequence(list(map(torch.tensor, tokens)), batch_first=True, padding_value=self.pad),
+                "labels": pad_sequence(list(map(torch.tensor, labels)), batch_first=True, padding_value=-100),
+            }
         merged, sees, positions = as_tensors(trees, step_of(size))
         merged_labels = torch.full_like(merged, -100)
         for line, tree in enumerate(trees):
             for row, path in tree.paths.items():
-                places = path[prompts[row] :]
-                merged_labels[line, places] = torch.tensor(labels[row][prompts[row] :])
+                merged_labels[line, path[prompts[row] :]] = torch.tensor(labels[row][prompts[row] :])
         mask = attention_mask(sees, self.model)
         return {"input_ids": merged, "labels": merged_labels, "position_ids": positions, "attention_mask": mask}
 
-    def _padded(self, tokens: Sequence[list[int]], labels: Sequence[list[int]]) -> dict[str, torch.Tensor]:
-        # Padded on the right, a causal model needs no mask.
-        width = max(map(len, tokens))
-        return {
-            "input_ids": torch.tensor([[*row, *[self.pad] * (width - len(row))] for row in tokens]),
-            "labels": torch.tensor([[*row, *[-100] * (width - len(row))] for row in labels]),
-        }
-
 
 class CurveCallback(TrainerCallback):
-    """Passes the metrics of a Hugging Face trainer to the stage's log."""
-
     def __init__(self, log: Log, names: Mapping[str, str]) -> None:
-        """Make the callback.
+        self._log, self._names = log, names
 
-        Args:
-            log: adds points to the stage's curves.
-            names: entries of the trainer's log, with the names of their curves.
-        """
-        self._log = log
-        self._names = names
-
-    def on_log(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        logs: dict[str, Any] | None = None,
-        **kwargs: Any,
-    ) -> None:
-        """Add one point to the curves."""
-        values = {name: float(logs[key]) for key, name in self._names.items() if logs and key in logs}
-        if values:
+    def on_log(self, args: Any, state: Any, control: Any, logs: Mapping[str, Any] | None = None, **_: Any) -> None:
+        if values := {name: float(logs[key]) for key, name in self._names.items() if logs and key in logs}:
             self._log(state.global_step, values)

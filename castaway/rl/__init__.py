@@ -1,1 +1,1 @@
-"""Reinforcement learning: sampling, rollouts, advantages, losses, PPO. It knows environments by their contract only."""
+"""Reinforcement learning: advantages, losses, curriculum, PPO. It knows environments by their contract only."""

@@ -1,4 +1,6 @@
-"""Advantages across turns and within turns, by four estimators (`ppo.estimator`).
+"""Advantages across turns and within turns, by the estimators of `ESTIMATORS` (`ppo.advantage.estimator`).
+
+A new one is a function here and its line in that table; nothing else in the library names an estimator.
 
 `gae`: generalised advantage estimation (Schulman et al. 2016, arXiv:1506.02438, eq. 16) in its dual-discount form
 (Verlog, 2025): time passes at two speeds. Within a turn, from token t to token t+1,
@@ -15,8 +17,8 @@ where V'_1 and A'_1 belong to the first token of the next turn, n rounds later: 
 some. After the last turn A' is 0, and V' is 0 if the episode
 has ended there; if it merely was cut off, V' is the value of the turn that followed. Returns are A_t + V_t.
 
-The others need no critic. They compare the discounted return G_t = r_t + gamma * G_{t+1}, at the same two speeds, with
-those of a group of trajectories at the same turn, so process rewards of single turns count in all of them:
+The others need no critic (`Estimator.compare`). They compare the discounted return G_t = r_t + gamma * G_{t+1}, at the
+same two speeds, with those of a group of trajectories at the same turn, so process rewards of single turns count too:
 
 - `reinforce`: the group are all trajectories of the agent's role. A = G - mean of those from other episodes (Williams
   1992; a baseline for each role, as in SPIRAL, Liu et al. 2025, arXiv:2506.24119). What the agent's companions in its
@@ -38,13 +40,14 @@ turns in a batch and in a minibatch.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from statistics import fmean
 from typing import Literal
 
-Estimator = Literal["gae", "rloo", "grpo", "reinforce"]
+Tokens = Sequence[Sequence[float]]
+"""A number for each token of each turn of a trajectory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +58,6 @@ class Discounts:
     lambda_turn: float
     gamma_token: float
     lambda_token: float
-
-
-Tokens = Sequence[Sequence[float]]
-"""A number for each token of each turn of a trajectory."""
 
 
 def gae(
@@ -107,10 +106,6 @@ def returns(rewards: Tokens, discounts: Discounts, rounds: Sequence[int] | None 
     return gae(rewards, [[0.0] * len(turn) for turn in rewards], whole, rounds)
 
 
-Starts = Sequence[float]
-"""The return from the first token of each turn of a trajectory on."""
-
-
 @dataclass(frozen=True, slots=True)
 class Member:
     """A trajectory as the others of its group see it."""
@@ -118,7 +113,9 @@ class Member:
     group: Hashable
     task_id: int
     """Of its episode."""
-    starts: Starts
+    starts: Sequence[float]
+    """The return from the first token of each turn on."""
+    role: str = ""
 
 
 def group_advantages(
@@ -132,39 +129,62 @@ def group_advantages(
     Args:
         own: the trajectories of this process, each with the returns of its tokens, turn by turn.
         everybody: all trajectories of the batch, with those of other processes, `own` among them.
-        estimator: any but `gae`.
+        estimator: one without a critic.
     """
+    assert estimator.compare is not None
     groups: dict[tuple[Hashable, int], list[float]] = {}
     episodes: dict[tuple[Hashable, int, int], list[float]] = {}
     for member in everybody:
         for number, start in enumerate(member.starts):
             groups.setdefault((member.group, number), []).append(start)
             episodes.setdefault((member.group, member.task_id, number), []).append(start)
-    found = []
+    advantages = []
     for one, turns in own:
         compared = []
         for number, turn in enumerate(turns):
-            together = episodes[one.group, one.task_id, number] if estimator == "reinforce" else turn[:1]
-            compared.append(_compared(turn, groups[one.group, number], together, estimator))
-        found.append(compared)
-    return found
+            together = episodes[one.group, one.task_id, number] if estimator.group == "role" else turn[:1]
+            compared.append(estimator.compare(turn, groups[one.group, number], together))
+        advantages.append(compared)
+    return advantages
 
 
-def _compared(
-    turn: list[float], group: Sequence[float], together: Sequence[float], estimator: Estimator
-) -> list[float]:
-    """The returns of a turn's tokens, compared with the returns of its group.
+def leave_out(turn: list[float], group: Sequence[float], together: Sequence[float]) -> list[float]:
+    """The returns of a turn's tokens, minus the mean of the group without `together`.
 
     Args:
         turn: the returns.
-        group: of the whole group, those of `together` among them.
+        group: the returns from the same turn on of the whole group, those of `together` among them.
         together: what is no baseline: its own return, and those that depend on its words.
-        estimator: any but `gae`.
     """
-    if estimator == "grpo":
-        mean = fmean(group)
-        deviation = sqrt(fmean([(start - mean) ** 2 for start in group]))
-        return [(value - mean) / deviation if deviation > 1e-6 else 0.0 for value in turn]
     others = len(group) - len(together)
     baseline = (sum(group) - sum(together)) / others if others else 0.0
     return [value - baseline for value in turn]
+
+
+def standardise(turn: list[float], group: Sequence[float], together: Sequence[float]) -> list[float]:
+    """The returns of a turn's tokens in deviations of the group from its mean; arguments as of `leave_out`."""
+    mean = fmean(group)
+    deviation = sqrt(fmean([(start - mean) ** 2 for start in group]))
+    return [(value - mean) / deviation if deviation > 1e-6 else 0.0 for value in turn]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimator:
+    """How advantages are estimated, and what the rest of PPO has to know of it."""
+
+    compare: Callable[[list[float], Sequence[float], Sequence[float]], list[float]] | None = None
+    """Compares the returns of a turn with those of its group, as `leave_out` does; None: `gae`, with the critic."""
+    group: Literal["episode", "role"] = "episode"
+    """The group: the same agent in the same episode, which is played `group_size` times; or all agents of its role."""
+    normalise: Literal["whiten", "scale", "none"] = "scale"
+    """What is done with the advantages of a batch or role: a shift to mean 0 would bias those with a baseline of their
+    own."""
+
+
+ESTIMATORS = {
+    "gae": Estimator(normalise="whiten"),
+    "rloo": Estimator(compare=leave_out),
+    "grpo": Estimator(compare=standardise, normalise="none"),
+    "reinforce": Estimator(compare=leave_out, group="role"),
+}
+"""The estimators by their names in params.yaml."""

@@ -3,8 +3,6 @@
 They hold tensors and plain data only, so that they can travel between machines: reading one runs no code of the file.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import random
@@ -18,21 +16,20 @@ import torch
 from torch.serialization import safe_globals
 
 from castaway.errors import CastawayError
-from castaway.rl.continuing import Batch
-from castaway.rl.corrections import Correction
-from castaway.rl.trajectory import Episode, Trajectory, Turn
+from castaway.rl.rollouts import Batch
+from castaway.rollout.trajectory import Episode, Trajectory, Turn
 from castaway.tasks.environment import Outcome
 from castaway.tasks.reply import Reply
+from castaway.tasks.verdict import Dispute, Opinion
 from castaway.teacher.agreement import Agreement
-from castaway.teacher.base import Dispute, Opinion
 
 SEAL = hashlib.sha256().digest_size
 """Bytes of the checksum at the end of a checkpoint."""
 KEPT = 2
 """How many of the newest checkpoints are kept."""
 
-RECORDS: list[Any] = [Agreement, Batch, Correction, Dispute, Episode, Opinion, Outcome, Reply, Trajectory, Turn]
-"""What a checkpoint may hold beside tensors, numbers, texts, and lists and mappings of them: plain records."""
+RECORDS: list[Any] = [Agreement, Batch, Dispute, Episode, Opinion, Outcome, Reply, Trajectory, Turn]
+"""What a checkpoint may hold besides tensors, numbers, texts, and lists and mappings of them: plain records."""
 
 
 def save_checkpoint(folder: Path, step: int, state: dict[str, Any]) -> None:
@@ -42,7 +39,7 @@ def save_checkpoint(folder: Path, step: int, state: dict[str, Any]) -> None:
     draft = path.with_suffix(".tmp")
     torch.save(state, draft)
     # The checksum is in the file itself: with one of its own, saving a step again and dying between the two would leave
-    # a checkpoint beside the checksum of another.
+    # a checkpoint next to the checksum of another.
     seal = hashlib.sha256(draft.read_bytes()).digest()
     with draft.open("ab") as file:
         file.write(seal)
@@ -65,11 +62,7 @@ def load_newest(folder: Path) -> dict[str, Any] | None:
 
 
 def _read(path: Path, saved: bytes) -> dict[str, Any]:
-    """The state in the bytes of a file, without its checksum; no code of the file is run, wherever it came from.
-
-    Raises:
-        CastawayError: the file holds something other than tensors and plain records.
-    """
+    """The state in the bytes of a file without its checksum; CastawayError if it holds more than plain records."""
     try:
         with safe_globals(RECORDS):
             state: dict[str, Any] = torch.load(BytesIO(saved), weights_only=True, map_location="cpu")
@@ -83,18 +76,14 @@ def _read(path: Path, saved: bytes) -> dict[str, Any]:
 
 def random_states() -> dict[str, Any]:
     """The states of all global generators: Python's, NumPy's, torch's, and those of the GPUs."""
+    legacy: Any = numpy.random.get_state()
+    name, words, *rest = legacy
     return {
         "python": random.getstate(),
-        "numpy": _plain(numpy.random.get_state()),
+        "numpy": (name, words.tolist(), *rest),  # a list, which `set_state` takes as well
         "torch": torch.get_rng_state(),
         "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
     }
-
-
-def _plain(state: Any) -> tuple[Any, ...]:
-    """NumPy's state with its words as a list, which `set_state` takes as well."""
-    name, words, *rest = state
-    return name, words.tolist(), *rest
 
 
 def set_random_states(states: dict[str, Any]) -> None:

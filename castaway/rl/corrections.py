@@ -1,36 +1,23 @@
-"""Corrections: the student's replies, each with the right one, to be learned by supervised fine-tuning (SFT).
+"""Corrections: the student's replies, each with the right one, to be learned by SFT or preferred by DPO.
 
-With `ppo.correct: moves` the right reply may have the student's own action: it is confirmed.
+They are rows of `castaway.datasets.jsonl.CORRECTIONS`. `rejected` is the student's own reply; `completion` and `chosen`
+are the right one in exactly the typed form, so that it reads back as the action that the teacher meant. `kept` is its
+beginning that is the student's own and stands: it is read, and not learned. `source` says who judged: `rules`, or the
+name of a model.
+
+With `ppo.corrections.scope: moves` the right reply may have the student's own action: it is confirmed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from castaway.datasets.jsonl import read_rows, write_rows
+from castaway.datasets.jsonl import Row, as_reply, reply_text
 from castaway.models.tokens import ChatTokenizer
-from castaway.rl.trajectory import Turn
-from castaway.tasks.environment import Message
 from castaway.tasks.reply import Reply, parse_reply
 
-
-@dataclass(frozen=True, slots=True)
-class Correction:
-    """The student's own prompt, its answer, and the right one."""
-
-    messages: tuple[Message, ...]
-    wrong: str
-    """The student's; right as well, if it is confirmed."""
-    target: str
-    """In exactly the typed form: parsed again, it gives the action that the teacher meant."""
-    kept: str
-    """The beginning of `target` that is the student's own and stands: it is read, and not learned."""
-    critique: str
-    penalty: float
-    source: str
-    """Who judged: `rules`, or the name of a model."""
+if TYPE_CHECKING:
+    from castaway.rollout.trajectory import Turn
 
 
 def corrected(turn: Turn) -> bool:
@@ -38,12 +25,18 @@ def corrected(turn: Turn) -> bool:
     return not turn.valid or bool(turn.better)
 
 
-def confirms(correction: Correction) -> bool:
+def confirmed(turn: Turn) -> bool:
+    """Whether the action that the teacher has for a turn is the student's own."""
+    return turn.reply.action == (turn.better or turn.action)
+
+
+def confirms(correction: Row) -> bool:
     """Whether the right action is the student's own."""
-    return parse_reply(correction.wrong).action == parse_reply(correction.target).action
+    own, right = (parse_reply(reply_text(correction[name])) for name in ("rejected", "chosen"))
+    return own.action == right.action
 
 
-def correct(turn: Turn) -> Correction:
+def correct(turn: Turn) -> Row:
     """The correction of a turn: the teacher's action, under the student's reasoning where that stands.
 
     Reasoning that stands is read and not learned. Reasoning that led to something impossible, or to a mistake, is
@@ -61,25 +54,26 @@ def correct(turn: Turn) -> Correction:
     kept = f"REASONING: {own}" if own and not turn.reasoning else ""
     if kept and turn.reply.action:
         kept += "\nACTION:"
-    return Correction(
-        messages=turn.messages,
-        wrong=turn.text,
-        target=target,
-        kept=kept,
-        critique=turn.critique,
-        penalty=turn.penalty,
-        source=turn.source,
-    )
+    return {
+        "prompt": list(turn.messages),
+        "completion": as_reply(target),
+        "chosen": as_reply(target),
+        "rejected": as_reply(turn.text),
+        "kept": kept,
+        "critique": turn.critique,
+        "penalty": turn.penalty,
+        "source": turn.source,
+    }
 
 
-def correction_tokens(tokenizer: ChatTokenizer, correction: Correction) -> tuple[list[int], list[int], list[bool]]:
+def correction_tokens(tokenizer: ChatTokenizer, correction: Row) -> tuple[list[int], list[int], list[bool]]:
     """A correction as a model reads it.
 
     Returns:
         The tokens of the prompt, those of the target, and for each of the latter whether it is to be learned.
     """
-    prompt, target = tokenizer.prompt(correction.messages), tokenizer.reply(correction.target)
-    kept = tokenizer.piece(correction.kept)
+    prompt, target = tokenizer.prompt(correction["prompt"]), tokenizer.reply(reply_text(correction["completion"]))
+    kept = tokenizer.piece(correction["kept"])
     # A piece that reaches beyond what is kept, as some tokenizers make them, is learned.
     same = 0
     while same < len(kept) and kept[same] == target[same]:
@@ -87,20 +81,10 @@ def correction_tokens(tokenizer: ChatTokenizer, correction: Correction) -> tuple
     return prompt, target, [number >= same for number in range(len(target))]
 
 
-def correction_pair(tokenizer: ChatTokenizer, correction: Correction) -> dict[str, list[int]]:
+def correction_pair(tokenizer: ChatTokenizer, correction: Row) -> dict[str, list[int]]:
     """The tokens of a prompt, of the right reply and of the student's own."""
     return {
-        "prompt_ids": tokenizer.prompt(correction.messages),
-        "chosen_ids": tokenizer.reply(correction.target),
-        "rejected_ids": tokenizer.reply(correction.wrong),
+        "prompt_ids": tokenizer.prompt(correction["prompt"]),
+        "chosen_ids": tokenizer.reply(reply_text(correction["chosen"])),
+        "rejected_ids": tokenizer.reply(reply_text(correction["rejected"])),
     }
-
-
-def write_corrections(path: Path, corrections: Iterable[Correction]) -> None:
-    """Write JSON lines."""
-    write_rows(path, corrections)
-
-
-def read_corrections(path: Path) -> list[Correction]:
-    """Read what `write_corrections` wrote."""
-    return read_rows(path, Correction)

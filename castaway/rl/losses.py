@@ -1,14 +1,38 @@
 """The losses of PPO (Schulman et al. 2017, arXiv:1707.06347), as pure functions of tensors of one shape.
 
 `mask` is 1.0 where a token counts. Means are over the tokens that count.
+
+**KL.** How far the policy is from another one is estimated from tokens drawn from p. With d = log q - log p (Schulman
+2020, joschu.net/blog/kl-approx):
+
+    k1 = -d                  unbiased, may be negative
+    k2 = d^2 / 2             biased, never negative, of little variance
+    k3 = exp(d) - 1 - d      unbiased, never negative
+
+The mean of k3 is that of exp(d), the ratio q / p, whose variance has no bound: a token that p gives 1e-5 and q 1 counts
+100,000 nats. So k3 goes on in a straight line where the ratio is above `LARGEST_RATIO`: smooth, never negative, with a
+gradient of at most LARGEST_RATIO - 1 (where it is bent, it is too small in the mean).
+
+Taken from the reward, the penalty is a number and any will do. As a loss, what counts is the gradient (Tang and Munos
+2025, arXiv:2506.09477): that of k1 has mean zero whatever q is, so k1 is not admitted; that of k2, -d * grad log p, has
+the gradient of KL(p || q) as its mean; that of k3 has the gradient of KL(q || p), which is nearly the same while p is
+close to q.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from math import sqrt
+from dataclasses import dataclass
+from math import log
+from typing import Literal
 
 import torch
+
+KlEstimator = Literal["k1", "k2", "k3"]
+
+LARGEST_RATIO = 10.0
+"""Ratio of the other policy to p from which k3 is a straight line."""
+SPEED = 0.1
+"""How fast the KL coefficient moves (Ziegler et al. 2019, K_beta)."""
+LARGEST_ERROR = 0.2
+"""Relative error of the measured KL that counts at most."""
 
 
 def masked_mean(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
@@ -67,20 +91,6 @@ def sequence_log_ratio(log_ratio: torch.Tensor, mask: torch.Tensor) -> torch.Ten
     return mean.detach() + log_ratio - log_ratio.detach()
 
 
-def truncated_importance(trainer: torch.Tensor, sampler: torch.Tensor, cap: float) -> torch.Tensor:
-    """Weights for tokens that another engine drew.
-
-    Yao et al. 2025, "Your Efficient RL Framework Secretly Brings You Off-Policy RL Training":
-
-    w = min(exp(log p_trainer - log p_sampler), cap)
-
-    Both log-probabilities, in nats and of one shape, are of the weights before the update. An inference server rounds
-    otherwise than the trainer, so it draws from a slightly different policy; without w the gradient is biased, and
-    without the cap its variance has no bound.
-    """
-    return torch.exp(trainer - sampler).clamp(max=cap)
-
-
 def clipped_value_loss(
     values: torch.Tensor, old_values: torch.Tensor, returns: torch.Tensor, mask: torch.Tensor, clip_range: float | None
 ) -> torch.Tensor:
@@ -97,25 +107,39 @@ def clipped_value_loss(
     return 0.5 * masked_mean(torch.maximum((values - returns) ** 2, (clipped - returns) ** 2), mask)
 
 
-def normalise(
-    values: torch.Tensor, mask: torch.Tensor, total: Callable[[torch.Tensor], torch.Tensor] = lambda part: part
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Shift and scale values to mean 0 and standard deviation 1 over the mask.
-
-    With fewer than two values, or all alike, the deviation is taken as 1, so that constant rewards move nothing.
+def kl_estimate(logprobs: torch.Tensor, other_logprobs: torch.Tensor, estimator: KlEstimator) -> torch.Tensor:
+    """KL(p || other) in nats at each token, estimated from tokens that were drawn from p.
 
     Args:
-        values: of one dimension.
-        mask: 1.0 where a value counts.
-        total: adds up what several processes hold.
-
-    Returns:
-        The normalised values, 0 outside the mask; the mean; the standard deviation.
+        logprobs: of the tokens under p, in nats.
+        other_logprobs: of the same tokens under the other policy; of the same shape.
+        estimator: see the module.
     """
-    count = total(mask.sum()).clamp(min=1.0)
-    mean = total((values * mask).sum()) / count
-    variance = total(((values - mean) ** 2 * mask).sum()) / count
-    # Python's square root: torch's, of float32, is rounded otherwise by each maker's processors.
-    root = sqrt(variance.item())
-    deviation = variance.new_tensor(root if root > 1e-6 else 1.0)
-    return (values - mean) / deviation * mask, mean, deviation
+    difference = other_logprobs - logprobs
+    if estimator == "k1":
+        return -difference
+    if estimator == "k2":
+        return difference**2 / 2
+    bend = log(LARGEST_RATIO)
+    ratio = difference.clamp(max=bend).exp() + LARGEST_RATIO * (difference - bend).clamp(min=0)
+    return ratio - 1 - difference
+
+
+@dataclass
+class KlCoefficient:
+    """The weight of the KL penalty, steered toward a target if there is one.
+
+    Ziegler et al. 2019 (arXiv:1909.08593), section 2.2, with the KL per token:
+
+        error = clip(kl / target - 1, -0.2, 0.2)
+        value = value * (1 + 0.1 * error)
+    """
+
+    value: float
+    target: float | None
+
+    def adapt(self, measured: float) -> None:
+        """Take the KL of one batch, in nats per token, into account."""
+        if self.target is not None:
+            error = max(-LARGEST_ERROR, min(LARGEST_ERROR, measured / self.target - 1))
+            self.value *= 1 + SPEED * error

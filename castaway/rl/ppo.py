@@ -1,6 +1,4 @@
-"""PPO over the turns of many agents, with a teacher at its side.
-
-One step:
+"""PPO over the turns of many agents, with a teacher at its side: `PpoTrainer.step` is the algorithm.
 
 1. Rollout: the policy plays episodes on training ids, in self-play against an earlier one; the teacher judges its
    replies.
@@ -11,42 +9,31 @@ One step:
 6. Validation: every few steps the policy plays validation ids by itself.
 """
 
-from __future__ import annotations
-
-import copy
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from castaway.config.ppo import PpoParams
-from castaway.models.memory import return_large_blocks
-from castaway.models.scorer import Scorer
+from castaway.models.reward import RewardScorer
 from castaway.models.tokens import ChatTokenizer
-from castaway.rl.actor_critic import ActorCritic
-from castaway.rl.ahead import meanwhile
-from castaway.rl.continuing import Batch, ContinuingRollout
-from castaway.rl.corrections import Correction, confirms, correct, corrected, correction_tokens
-from castaway.rl.draws import EvenDraws
-from castaway.rl.kl import KlCoefficient
-from castaway.rl.outages import played_by_all
-from castaway.rl.policies import ModelPolicy, Sampler
+from castaway.models.training import return_large_blocks
+from castaway.rl.checkpoint import random_states, set_random_states
+from castaway.rl.episode_source import EpisodeSource
+from castaway.rl.learner import Learner
 from castaway.rl.ranks import Ranks
-from castaway.rl.rewards import Sample, make_samples
-from castaway.rl.rollout import play_episodes
-from castaway.rl.sampling import SamplingRules
-from castaway.rl.self_play import FrozenPool
-from castaway.rl.summary import summarise
-from castaway.rl.tasks import TaskSource
-from castaway.rl.trajectory import Episode, Trajectory, Turn, by_trajectory
-from castaway.rl.update import PolicyUpdate
-from castaway.rl.validation import Validation
-from castaway.tasks.environment import SELF_PLAY, TextEnvironment
-from castaway.teacher.agreement import Agreement
-from castaway.teacher.base import Teacher
+from castaway.rl.rewards import NotFiniteError, Sample, fault_of
+from castaway.rl.rollouts import Batch, Rollouts
+from castaway.rollout.actor_critic import ActorCritic
+from castaway.rollout.play import play_episodes
+from castaway.rollout.policies import FrozenPool, ModelPolicy, Sampler, Weights
+from castaway.rollout.sampling import SamplingRules
+from castaway.tasks.environment import TextEnvironment
+from castaway.tasks.verdict import Teacher
 
 STRIDE = 1_000_003
-"""The distance between the seeds of two processes."""
+"""The distance between the seeds of two generators, in one process or in two."""
 
 
 class PpoTrainer:
@@ -58,243 +45,179 @@ class PpoTrainer:
         tokenizer: ChatTokenizer,
         make: Callable[[], TextEnvironment],
         teacher: Teacher,
-        scorer: Scorer,
+        scorer: RewardScorer,
         params: PpoParams,
         seed: int,
-        source: TaskSource,
-        served: Callable[[ActorCritic, torch.Generator], Sampler] | None = None,
+        source: EpisodeSource,
+        sampler: Sampler | None = None,
         curves: Sequence[str] = (),
         validation: Sequence[tuple[int, str]] = (),
     ) -> None:
         """Start at step 0, together with the other processes of the process group, if there is one.
 
         Args:
-            actor: the policy with its value head; its adapter and value head are trained.
-            tokenizer: the policy's.
+            actor: its adapter and value head are trained.
             make: makes an environment.
-            teacher: judges every reply.
-            scorer: the reward model.
-            params: of the method.
             seed: decides all draws, together with the rank of the process.
-            source: gives the episodes to be played.
-            served: makes the sampler, if replies are not drawn in this process.
+            sampler: draws the replies; None: this process does.
             curves: details of outcomes whose means are among the metrics.
             validation: ids and seats that the policy plays by itself now and then; none for no validation.
         """
         self.ranks = Ranks()
-        self.actor, self.params, self.source = actor, params, source
+        self.actor, self.params, self._curves = actor, params, curves
         self.step_number = 0
+        self.history: list[dict[str, float]] = []
+        """The metrics of all steps so far."""
         device = next(actor.parameters()).device
-        # One draws replies while the second, maybe in another thread, shuffles samples; the third is for validation.
-        self.generators = [torch.Generator(device).manual_seed(seed + STRIDE * self.ranks.rank) for _ in range(3)]
-        self.kl = KlCoefficient(params.kl_coefficient, params.adaptive_kl)
-        self.corrections: list[Correction] = []
-        self.fresh: list[Correction] = []
-        """Corrections since the last SFT pass."""
-        self.agreement = Agreement()
-        self._ready: Batch | None = None
-        """Played while the last update was made."""
-        self._rescores = params.importance_cap is not None or actor.causal.dtype != torch.float32
-        """Whether the update's ratio is against a new reading of the replies: another engine's log-probabilities of
-        the same tokens differ, and in bfloat16 already those of a pass with cached keys and values."""
-        self._tokenizer, self._curves = tokenizer, curves
-        self._make, self._teacher, self._scorer = make, teacher, scorer
-        self._sampler = served(actor, self.generators[0]) if served else self._own_sampler()
-        self._rival = self._frozen_pool(seed)
-        self._validation = self._made_validation(validation, served is not None) if validation else None
-        self._update = PolicyUpdate(actor, params, self.generators[1], self.ranks)
+        first = 3 * self.ranks.rank
+        self.generators = [torch.Generator(device).manual_seed(seed + STRIDE * (first + k)) for k in range(3)]
+        # One draws replies while the second, maybe in another thread, shuffles samples.
+        drawing, shuffling, validating = self.generators
+        training = SamplingRules.of(tokenizer, params.rollout)
+        examining = SamplingRules.of(tokenizer, params.rollout, params.validation.temperature)
+        sampling = sampler or ModelPolicy(actor, tokenizer, training, drawing, apart=params.rollout.async_rollout)
+        alone = sampler or ModelPolicy(actor, tokenizer, examining, validating)
+        pool = FrozenPool(actor, tokenizer, params.self_play, training, drawing, seed) if source.self_play else None
+        self.rollouts = Rollouts(make, source, sampling, teacher, params, self.ranks, pool)
+        self.learner = Learner(actor, tokenizer, scorer, params, shuffling, self.ranks)
+        self.validation = Validation(make, alone, validation, params.validation.interval, self.ranks)
         return_large_blocks(actor.hidden_size)
-        tables = len(self.ranks.share(range(params.episodes_per_step)))
-        self._draws = EvenDraws(source, self.ranks)
-        self._continuing = ContinuingRollout(make, self._draws.draw, self._sampler, teacher, tables, self._rival)
-
-    def _sampling_rules(self, temperature: float) -> SamplingRules:
-        most, limit = self.params.max_new_tokens, self.params.sampling_tokens_per_pass
-        return SamplingRules.of(self._tokenizer, temperature=temperature, max_new_tokens=most, tokens_per_pass=limit)
-
-    def _own_sampler(self) -> Sampler:
-        rules = self._sampling_rules(self.params.temperature)
-        return ModelPolicy(self.actor, self._tokenizer, rules, self.generators[0], apart=self.params.ahead)
-
-    def _frozen_pool(self, seed: int) -> FrozenPool | None:
-        """The earlier policies, if a stage of the curriculum is played against them."""
-        if not any(SELF_PLAY in stage.seats for stage in self.source.curriculum.stages):
-            return None
-        rules = self._sampling_rules(self.params.temperature)
-        return FrozenPool(self.actor, self._tokenizer, self.params.self_play, rules, self.generators[0], seed)
-
-    def _made_validation(self, tasks: Sequence[tuple[int, str]], served: bool) -> Validation:
-        rules = self._sampling_rules(self.params.validation.temperature)
-        alone = self._sampler if served else ModelPolicy(self.actor, self._tokenizer, rules, self.generators[2])
-        return Validation(self._make, alone, tasks, self.ranks)
 
     def step(self) -> dict[str, float]:
-        """One step; returns its metrics, which are those of all processes."""
-        self._sampler.refresh()
-        if self._rival:
-            self._rival.draw(self.step_number)
-        batch = self._ready or self._played(self._rollout)
-        # Before the next rollout is drawn, which may be played meanwhile.
-        self._report(batch.finished)
-        if not self.params.ahead or self.step_number + 1 >= self.params.steps:
-            self._ready = None
-            return {**self._learn(batch), **self._validate()}
-        with meanwhile(self._rollout) as next_batch:
-            summary = self._learn(batch)
-            self._ready = self._played(next_batch)
-        return {**summary, **self._validate()}
+        """One step; returns its metrics, which are those of all processes.
 
-    def _validate(self) -> dict[str, float]:
-        """The share of validation episodes in which the policy succeeds by itself, if it is time to play them."""
-        due = self.step_number % self.params.validation.interval == 0 or self.step_number == self.params.steps
-        if self._validation is None or not due:
-            return {}
-        self._sampler.refresh()
-        return {"validation_success_rate": self._validation.play(dict(self._trained()))}
+        Raises:
+            CastawayError: teacher or sampler failed, or a number is not finite. What the step has changed by then stays
+                changed: to go on, load a state from before it.
+        """
+        with self.rollouts.next(self.step_number) as batch:  # `async_rollout`: the next one is played meanwhile
+            readings = self.learner.read(batch.turns)
+            samples = self.learner.advantages(batch.trajectories, readings)
+            fault = fault_of(samples, self.step_number)
+            metrics = self._summary(batch, samples, fault)
+            metrics |= self.learner.update(samples, batch.numbers, self.step_number)
+            self.learner.kl.adapt(metrics["reference_kl"])
+            metrics |= self.learner.correct(batch.turns, self.step_number)
+        self.step_number += 1
+        if self.validation.due(self.step_number, self.params.steps):
+            metrics["validation_success_rate"] = self.validation.play(self.trained())
+        self.history.append(metrics)
+        return metrics
+
+    def _summary(self, batch: Batch, samples: Sequence[Sample], fault: NotFiniteError | None) -> dict[str, float]:
+        """Metrics of a rollout, as means over all processes; those of whole episodes are left out if none has ended.
+
+        A fault of one process is raised by all.
+        """
+        source, turns = self.rollouts.source, batch.turns
+        played = [episode.outcome for episode in batch.finished if episode.seat == source.main_seat]
+        mine: dict[str, list[float]] = {
+            **{name: [outcome.details[name] for outcome in played] for name in self._curves},
+            "success_rate": [float(outcome.success) for outcome in played],
+            "mean_return": [sum(turn.reward for turn in t.turns) for e in batch.finished for t in e.trajectories],
+            "invalid_rate": [float(not turn.valid) for turn in turns],
+            "penalty": [turn.penalty for turn in turns],
+            "reward_model": [sample.model_score for sample in samples],
+            "reference_kl": [value for sample in samples for value in sample.reference_kl],
+            "reply_tokens": [float(len(turn.reply_tokens)) for turn in turns],
+        }
+        everybody = self.ranks.gather({name: (sum(values), len(values)) for name, values in mine.items()}, fault)
+        sums = {name: [sum(part[name][k] for part in everybody) for k in (0, 1)] for name in mine}
+        means = {name: total / count for name, (total, count) in sums.items() if count}
+        counts = {"turns": float(sums["penalty"][1]), **source.metrics()}
+        return {**means, **counts, "kl_coefficient": self.learner.kl.value}
 
     def finish(self) -> None:
-        """Take the weights that `keep` asks for, after the last step."""
-        if self.params.keep == "best" and self._validation is not None:
-            self._set_trained(self._validation.best())
-
-    def _learn(self, batch: Batch) -> dict[str, float]:
-        """All of a step but its rollout."""
-        samples, scores = self._samples(batch.trajectories)
-        in_loss = self.kl.value if self.params.kl_in == "loss" else 0.0
-        played = [episode for episode in batch.finished if episode.seat == self.source.main_seat]
-        own = {name: [episode.outcome.details[name] for episode in played] for name in self._curves}
-        own["success_rate"] = [float(episode.outcome.success) for episode in played]
-        figures = summarise(self.ranks, batch.finished, samples, scores, own)
-        summary = {**figures, **self._standing, "kl_coefficient": self.kl.value}
-        losses = self._update.update(samples, self._numbers(batch), self.step_number, in_loss)
-        self.kl.adapt(summary["reference_kl"])
-        found = self._collect(batch.trajectories)
-        self.step_number += 1
-        if self.step_number % self.params.sft_interval == 0 and len(self.fresh) >= self.params.sft_minimum:
-            losses["sft_loss"] = self._update.imitate([correction_tokens(self._tokenizer, c) for c in self.fresh])
-            self.fresh = []
-        if self._rival:
-            self._rival.collect(self.step_number)
-        return {**summary, **losses, "corrections": float(found)}
+        """Take the weights that `select` asks for, after the last step."""
+        if self.params.select == "best" and self.validation.tasks:
+            self._set_trained(self.validation.best())
 
     def state(self) -> dict[str, Any]:
         """All that a run needs to go on as if it had never stopped; every process must ask for it."""
         return {
             "step_number": self.step_number,
-            "trained": {name: w.detach().clone() for name, w in self._trained()},
-            "optimizer": copy.deepcopy(self._update.optimizer.state_dict()),
-            "kl_coefficient": self.kl.value,
-            "source": self.ranks.gather(self.source.state()),
+            "history": list(self.history),
+            "random": self.ranks.gather(random_states()),
+            "trained": {name: weight.detach().clone() for name, weight in self.trained().items()},
             "generators": self.ranks.gather([generator.get_state() for generator in self.generators]),
-            "games": self.ranks.gather(self._continuing.state()),
-            "corrections": list(self.corrections),
-            "fresh": list(self.fresh),
-            "ready": self.ranks.gather(self._ready),
-            "agreement": copy.deepcopy(self.agreement),
-            "pool": self._rival.state() if self._rival else [],
-            "validation": self._validation.state() if self._validation else {},
+            "validation": self.validation.state(),
+            **self.rollouts.state(),
+            **self.learner.state(),
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Go on from what `state` returned."""
         self._set_trained(state["trained"])
-        self.step_number = state["step_number"]
-        self._update.optimizer.load_state_dict(state["optimizer"])
-        self.kl.value = state["kl_coefficient"]
-        self.source.load_state(state["source"][self.ranks.rank])
+        self.step_number, self.history = state["step_number"], list(state["history"])
         for generator, drawn in zip(self.generators, state["generators"][self.ranks.rank], strict=True):
             generator.set_state(drawn)
-        self._continuing.load_state(state["games"][self.ranks.rank])
-        self.corrections, self.fresh = list(state["corrections"]), list(state["fresh"])
-        self.agreement = copy.deepcopy(state["agreement"])
-        self._ready = state["ready"][self.ranks.rank]
-        if self._rival:
-            self._rival.load_state(state["pool"])
-        if self._validation:
-            self._validation.load_state(state["validation"])
+        self.validation.load_state(state["validation"])
+        self.rollouts.load_state(state)
+        self.learner.load_state(state)
+        set_random_states(state["random"][self.ranks.rank])
+
+    def trained(self) -> Weights:
+        """The trained weights themselves, by name."""
+        return {name: weight for name, weight in self.actor.named_parameters() if weight.requires_grad}
 
     def _set_trained(self, weights: Mapping[str, torch.Tensor]) -> None:
-        trained = dict(self._trained())
+        trained = self.trained()
         if trained.keys() != weights.keys():
             raise ValueError("the checkpoint holds other weights than those that are trained here")
         with torch.no_grad():
             for name, weight in trained.items():
                 weight.copy_(weights[name])
 
-    def _trained(self) -> list[tuple[str, torch.nn.Parameter]]:
-        return [(name, weight) for name, weight in self.actor.named_parameters() if weight.requires_grad]
 
-    # 1. Rollout ----------------------------------------------------------------------------------------------------
+@dataclass(slots=True)
+class Validation:
+    """How the policy does by itself, and the weights that did best.
 
-    def _played(self, play: Callable[[], Batch]) -> Batch:
-        """The rollout that `play` makes or waits for, once every process has its own and has drawn as many episodes."""
-        batch = played_by_all(play, self.ranks)
-        self._draws.even()
-        return batch
+    The curve `success_rate` of training counts episodes that the teacher helped in, replays, and whatever the
+    curriculum draws. Here the policy plays the same validation ids every few steps, alone.
+    """
 
-    def _report(self, episodes: Sequence[Episode]) -> None:
-        """Tell the source how everybody's episodes went; what the teacher helped with is no success of the student."""
-        mine = [self.source.report((e.task_id, e.seat), e.alone, e.score) for e in episodes]
-        self.source.learn(report for part in self.ranks.gather(mine) for report in part)
-        self._standing = self.source.metrics()
+    make: Callable[[], TextEnvironment]
+    policy: Sampler
+    """Draws replies from the weights of the moment."""
+    tasks: Sequence[tuple[int, str]]
+    """What is played each time, no training episode; none for no validation."""
+    interval: int
+    """Steps from one validation to the next."""
+    ranks: Ranks
+    """The processes, which share the episodes."""
+    _best: tuple[float, Weights] | None = field(default=None, init=False)
 
-    def _rollout(self) -> Batch:
-        if self.params.turns_per_step is not None:
-            return self._continuing.play(-(-self.params.turns_per_step // self.ranks.count))
-        size, lanes, rival = self.params.group_size, self.params.lanes, self._rival
-        drawn = [self.source.draw(size) for _ in range(self.params.episodes_per_step // size)]
-        tasks = self.ranks.share([task for task in drawn for _ in range(size)])
-        episodes = play_episodes(
-            self._make, tasks, self._sampler, self._teacher, parallel=len(tasks), lanes=lanes, rival=rival
-        )
-        trajectories = [trajectory for episode in episodes for trajectory in episode.trajectories]
-        return Batch(trajectories=trajectories, finished=episodes)
+    def due(self, step: int, steps: int) -> bool:
+        """Whether the episodes are played after step `step` of `steps`; after the last one they always are."""
+        return bool(self.tasks) and (step % self.interval == 0 or step == steps)
 
-    def _numbers(self, batch: Batch) -> list[int]:
-        """Numbers of this process's samples: in the order in which one process would have played the episodes."""
-        if self.params.turns_per_step is None:
-            parts = [sum(len(t.turns) for t in episode.trajectories) for episode in batch.finished]
-        else:
-            parts = [len(trajectory.turns) for trajectory in batch.trajectories]
-        return self.ranks.numbers(parts)
+    def play(self, weights: Weights) -> float:
+        """Play all episodes without a teacher, and keep a copy of the weights if none did better before.
 
-    # 2. Scores, 3. Advantages --------------------------------------------------------------------------------------
+        Returns:
+            The share of successes, of all processes.
+        """
+        self.policy.refresh()
+        episodes = play_episodes(self.make, self.ranks.share(self.tasks), self.policy, teacher=None, parallel=128)
+        parts = self.ranks.gather([episode.outcome.success for episode in episodes])
+        successes = [success for part in parts for success in part]
+        rate = sum(successes) / len(successes)
+        # Of equals the later one: it has learned from more.
+        if self._best is None or rate >= self._best[0]:
+            self._best = rate, {name: weight.detach().clone() for name, weight in weights.items()}
+        return rate
 
-    def _samples(self, trajectories: Sequence[Trajectory]) -> tuple[list[Sample], list[float]]:
-        turns = [turn for trajectory in trajectories for turn in trajectory.turns]
-        pairs = [(turn.prompt_tokens, turn.reply_tokens) for turn in turns]
-        with self.actor.reference():
-            references = by_trajectory([logprobs for logprobs, _ in self._update.score_all(pairs)], trajectories)
-        own = None
-        # What was played ahead was drawn one update before, at another distance from the reference.
-        if self._rescores or self.params.ahead:
-            read = self._update.score_all(pairs)
-            own = by_trajectory([logprobs for logprobs, _ in read], trajectories)
-            for turn, (_, values) in zip(turns, read, strict=True):
-                turn.values = turn.values or values
-        scores = [0.0] * len(turns)
-        if self.params.reward_model_weight:
-            scores = self._scorer.score([(turn.messages, turn.text) for turn in turns])
-            # A replaced action is the teacher's: the student's words earn nothing of it.
-            scores = [score if turn.valid else 0.0 for turn, score in zip(turns, scores, strict=True)]
-        in_reward = self.kl.value if self.params.kl_in == "reward" else 0.0
-        found = (trajectories, references, by_trajectory(scores, trajectories))
-        return make_samples(*found, self.params, in_reward, own, self.ranks, not self._rescores), scores
+    def best(self) -> Weights:
+        """The weights that did best; ValueError if nothing was played."""
+        if self._best is None:
+            raise ValueError("no validation episode was played")
+        return self._best[1]
 
-    # 5. Corrections ------------------------------------------------------------------------------------------------
+    def state(self) -> dict[str, Any]:
+        """The best result, to go on from; empty before the first one."""
+        return {"rate": self._best[0], "weights": self._best[1]} if self._best else {}
 
-    def _collect(self, trajectories: Sequence[Trajectory]) -> int:
-        turns = [turn for trajectory in trajectories for turn in trajectory.turns]
-        for part in self.ranks.gather([_judgement(turn) for turn in turns]):
-            for judgement in part:
-                self.agreement.add(*judgement)
-        mine = [correct(turn) for turn in turns if corrected(turn)]
-        found = [correction for part in self.ranks.gather(mine) for correction in part]
-        self.corrections = [*self.corrections, *found][-self.params.corrections_kept :]
-        self.fresh += found
-        return sum(not confirms(correction) for correction in found)
-
-
-def _judgement(turn: Turn) -> tuple[Any, ...]:
-    """Arguments for `Agreement.add`; long prompts are sent between processes only where there is a dispute."""
-    return (turn.source, turn.dispute, turn.messages, turn.text) if turn.dispute else (turn.source, None)
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Go on from what `state` returned."""
+        self._best = (state["rate"], state["weights"]) if state else None

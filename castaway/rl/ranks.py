@@ -1,28 +1,24 @@
-"""The processes that train together: shares of the work, and sums over all of them.
+"""The processes that train together: shares of the work, sums over all of them, and draws of episodes.
 
 Data parallelism: every process holds the whole model, plays its share of the episodes and learns from its own turns;
 the gradients are summed, so that the weights stay alike. What a sum is divided by is counted over all processes, so N
 of them make the update that one would make of the same turns. Alone, nothing is sent anywhere.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import torch
 from torch import distributed
 
+from castaway.errors import CastawayError
+from castaway.rl.episode_source import EpisodeSource, Task
+from castaway.rl.sharding import Pace
+
 Item = TypeVar("Item")
-
-
-class Pace(Protocol):
-    """Keeps the passes of all processes in step (`castaway.rl.sharding`)."""
-
-    def wait(self) -> None:
-        """Join the passes of the others until no process has one to run."""
 
 
 @contextmanager
@@ -78,33 +74,35 @@ class Ranks:
         distributed.all_reduce(result)
         return result
 
-    def gather(self, value: Item) -> list[Item]:
-        """What each process has, in the order of the processes."""
-        if self.count == 1:
-            return [value]
-        self._wait()
-        found: list[Any] = [None] * self.count
-        distributed.all_gather_object(found, value)
-        return found
+    def gather(self, value: Item, fault: CastawayError | None = None) -> list[Item]:
+        """What each process has, in the order of the processes.
 
-    def numbers(self, sizes: Sequence[int]) -> list[int]:
-        """Numbers for the items of this process's parts, as one process would count them, which has everybody's parts.
-
-        Args:
-            sizes: of the parts that `share` gave to this process.
-
-        Returns:
-            One number for each item; over all processes they go from 0 without gaps.
+        A fault in one process stops all, which raise the first one's: the others would wait for it at their next
+        exchange until they time out, and the first process, which writes the checkpoints, would end without any.
         """
-        everybody = self.gather(list(sizes))
-        found: list[int] = []
+        parts: list[Any] = [(value, fault)]
+        if self.count > 1:
+            self._wait()
+            parts *= self.count
+            distributed.all_gather_object(parts, (value, fault))
+        for _, one in parts:
+            if one:
+                raise one
+        return [part for part, _ in parts]
+
+    def numbers(self, everybody: Sequence[Sequence[int]]) -> list[int]:
+        """A number for each item of this process's parts, as one process with the parts of all would count.
+
+        Over all processes the numbers go from 0 without gaps; `everybody` has the sizes of each process's parts.
+        """
+        own: list[int] = []
         start = 0
         for place in range(max(map(len, everybody), default=0)):
             for rank, counts in enumerate(everybody):
                 end = start + (counts[place] if place < len(counts) else 0)
-                found += range(start, end) if rank == self.rank else []
+                own += range(start, end) if rank == self.rank else []
                 start = end
-        return found
+        return own
 
     def first(self, value: Item) -> Item:
         """What the first process has."""
@@ -134,3 +132,38 @@ class Ranks:
         distributed.all_reduce(flat)
         for weight, part in zip(known, flat.split([weight.numel() for weight in known]), strict=True):
             weight.grad = part.view_as(weight).clone()
+
+
+@dataclass(slots=True)
+class EvenDraws:
+    """One process's draws of training episodes, from a source that every process has.
+
+    Whoever draws, draws one episode for each process and takes its own: so no two play the same. Where games go on from
+    step to step, one process may end more of them than another and draw more often; afterwards the others catch up, so
+    that the sources stay alike.
+    """
+
+    source: EpisodeSource
+    ranks: Ranks
+    _groups: list[list[Task]] = field(default_factory=list, init=False)
+    """What was drawn since `even`: for each draw, one episode for each process."""
+
+    def draw(self) -> Task:
+        """This process's one of the next few episodes."""
+        self._groups.append([self.source.draw() for _ in range(self.ranks.count)])
+        return self.ranks.share(self._groups[-1])[0]
+
+    @property
+    def count(self) -> int:
+        """How often this process has drawn since `even`."""
+        return len(self._groups)
+
+    def even(self, counts: Sequence[int]) -> None:
+        """Draw as often as the process that drew most, at the end of a rollout; `counts` has each process's `count`."""
+        while self.count < max(counts):
+            self.draw()
+        for number, group in enumerate(self._groups):
+            for count, task in zip(counts, group, strict=True):
+                if number >= count:
+                    self.source.withdraw(task)
+        self._groups = []

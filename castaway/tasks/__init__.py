@@ -1,6 +1,6 @@
-"""The contracts of a task, of a text environment and of a reply, with the task registry and the contract checker."""
+"""The contracts of a task, of a text environment, of a reply and of its verdict, with the task registry."""
 
-from castaway.tasks.choice import ChoiceRules
+from castaway.tasks.environment import ChoiceRules
 from castaway.tasks.task import Task
 
 __all__ = ["ChoiceRules", "Task"]

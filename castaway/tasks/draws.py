@@ -2,10 +2,8 @@
 
 A place is a number below `HELD_OUT_START`, and stands for the same share of a task's training ids (`ids_in_a_row`): the
 demonstrations begin at a fifth of them, however many there are. Places are far apart for a task that uses all ids.
-Whether a task with few has enough of them is said by `castaway.tasks.shortage`.
+Whether a task with few has enough of them is said by `castaway.tools.check_task`.
 """
-
-from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Literal
@@ -22,8 +20,7 @@ PLACES: Mapping[Use, int] = {
     "held-out pairs": 400_000_000,
     "validation": 950_000_000,
 }
-"""The first place of each use, before the offset of the seed. Places from 900,000,000 on that no stage draws from are
-for choosing settings."""
+"""The first place of each use, before the offset of the seed. From 900,000,000 on: for choosing settings."""
 
 
 def place_of(use: Use, seed: int) -> int:

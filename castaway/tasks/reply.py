@@ -1,6 +1,8 @@
-"""The format of a reply: `REASONING:`, then `ACTION:`, then optionally `MESSAGE:`, each on its own line."""
+"""The format of a reply, `REASONING:` and then `ACTION:`, each on its own line, and replies that break it ("slips").
 
-from __future__ import annotations
+Slips are part of the pretraining text of the tiny base model, so that its replies break the format about as often as
+those of the instruct models that it replaces. Those here occur in any game; a game adds its own.
+"""
 
 from dataclasses import dataclass
 
@@ -11,25 +13,37 @@ class Reply:
 
     reasoning: str
     action: str
-    message: str = ""
 
     def __str__(self) -> str:
         """The reply as text; `parse_reply` reads it back unchanged if no part holds a line break or outer spaces."""
-        text = f"REASONING: {self.reasoning}\nACTION: {self.action}"
-        return f"{text}\nMESSAGE: {self.message}" if self.message else text
+        return labelled(self.reasoning, self.action)
+
+
+def labelled(reasoning: str, action: str) -> str:
+    return f"REASONING: {reasoning}\nACTION: {action}"
 
 
 def parse_reply(text: str) -> Reply:
-    """Read a reply without correcting anything in it.
+    """Read a reply without correcting anything in it; the environment's rules decide whether the action is legal.
 
-    A part is a line that begins with its label and a space. The first line with each label counts; all other text is
-    ignored. The action is everything after the label up to the end of the line. It is not checked here: the
-    environment's rules decide whether it is legal.
+    A part is what follows its label and a space at the beginning of a line, up to its end; the first line counts.
     """
-    parts = {"REASONING: ": "", "ACTION: ": "", "MESSAGE: ": ""}
-    # Not `splitlines`, which also breaks at characters that a message may hold, such as U+2028.
+    parts = {"REASONING: ": "", "ACTION: ": ""}
+    # Not `splitlines`, which also breaks at characters that an action may hold, such as U+2028.
     for line in text.split("\n"):
-        for label, found in parts.items():
-            if line.startswith(label) and not found:
+        for label, part in parts.items():
+            if line.startswith(label) and not part:
                 parts[label] = line[len(label) :]
     return Reply(*parts.values())
+
+
+def markdown(reply: Reply) -> str:
+    return labelled(reply.reasoning, f"**{reply.action}**")
+
+
+def unlabelled(reply: Reply) -> str:
+    return f"{reply.reasoning} {reply.action}"
+
+
+def reason_only(reply: Reply) -> str:
+    return f"REASONING: {reply.reasoning}"

@@ -12,13 +12,12 @@ makes do. The result of every method must depend only on its arguments, `Random`
 parameters give the same bytes. Only `make`, `expert` and `demonstrator` must be implemented.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import resources
 from random import Random
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from castaway.config.section import Section
 from castaway.tasks.environment import (
@@ -30,73 +29,74 @@ from castaway.tasks.environment import (
     Prompt,
     TextEnvironment,
 )
-from castaway.tasks.reply import Reply
-from castaway.tasks.slips import markdown, one_of, reason_only, unlabelled
-from castaway.tasks.writing import WritingTask
+from castaway.tasks.reply import Reply, markdown, reason_only, unlabelled
 
 Game = TypeVar("Game", bound=Section)
 
-Player = Callable[[Prompt], Reply]
-"""Replies to prompts, one after another. They may be of several episodes in turn, so it remembers none of them."""
+Player = Callable[[Prompt], Reply]  # replies to prompts, maybe of several episodes in turn, so it remembers none
 
-PairRow = tuple[tuple[Message, ...], str, str]
-"""A preference pair: the messages of a prompt, the preferred reply, the rejected reply."""
+PairRow = tuple[tuple[Message, ...], str, str]  # the messages of a prompt, the preferred reply, the rejected one
 
-_any_slip = one_of([markdown, unlabelled, reason_only])
+
+@dataclass(frozen=True)
+class WrittenText:
+    """The training data read from one answer: a situation with a reply, and preference pairs."""
+
+    identity: str  # equal for duplicates
+    prompt: Prompt
+    reply: Reply
+    pairs: Sequence[PairRow]
+
+
+class WritingTask(Protocol):
+    """Makes numbered requests for a teacher, and reads its answers."""
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The JSON schema that an answer must match."""
+
+    @property
+    def known(self) -> Collection[str]:
+        """Identities to reject, because the task has these situations already."""
+
+    def request(self, number: int) -> list[Message]:
+        """The chat messages of request `number`; no two requests are the same."""
+
+    def read(self, number: int, text: str) -> WrittenText:
+        """Read the answer to request `number`; ValueError, in a few words for the teacher, if it cannot be used."""
 
 
 class Task(ABC, Generic[Game]):
     """A task with one `game` section; the module docstring states the contract."""
 
-    name: ClassVar[str]
-    """The name of the entry point."""
-    game_model: ClassVar[type[Section]]
-    """The model that checks the `game` section of `params.yaml`; frozen and strict."""
-    evaluation_seats: ClassVar[tuple[str, ...]]
-    """The seats that a policy is evaluated in; the first is the main seat, which `success_rate` refers to."""
-    aimless: ClassVar[str] = "any"
-    """A reasoning without content. Some preference pairs use it, so that only the actions can be compared."""
-    curves: ClassVar[tuple[str, ...]] = ()
-    """Details of an outcome whose means PPO logs at each step, such as `("toxicity",)`."""
-    makes_synthetic: bool = False
-    """Whether `synthetic` is implemented; a task may decide it by its `game` section."""
+    name: ClassVar[str]  # the name of the entry point
+    game_model: ClassVar[type[Section]]  # the model that checks the `game` section of `params.yaml`; frozen and strict
+    evaluation_seats: ClassVar[tuple[str, ...]]  # the first is the main seat, which `success_rate` refers to
+    aimless: ClassVar[str] = "any"  # a reasoning without content, for pairs in which only the actions differ
+    curves: ClassVar[tuple[str, ...]] = ()  # details of an outcome whose means PPO logs, such as `("toxicity",)`
+    makes_synthetic: bool = False  # whether `synthetic` is implemented; a task may decide it by its `game` section
 
     def __init__(self, game: Game) -> None:
-        """Make the task with this `game` section."""
         self.game = game
 
     # What must be implemented ----------------------------------------------------------------------------------------
 
     @abstractmethod
     def make(self) -> TextEnvironment:
-        """A new environment; several are used at the same time.
-
-        Example: `return LightsEnvironment(self.game.size)`.
-        """
+        """A new environment; several are used at the same time."""
 
     @abstractmethod
     def expert(self, prompt: Prompt) -> Reply:
-        """The reply of a competent player: the preferred one in preference pairs.
-
-        Example: `return Reply("lamp 3 is dark", "PRESS 3")`.
-        """
+        """The reply of a competent player: the preferred one in preference pairs."""
 
     @abstractmethod
-    def demonstrator(self, random: Random, carelessness: float) -> Player:
-        """An imperfect player, whose turns are the demonstrations for SFT and pretraining text for a tiny base model.
-
-        Args:
-            random: the source of all its random choices.
-            carelessness: the share of its turns in which it does something aimless, 0 to 1.
-
-        Example: `return lambda prompt: any_move(prompt) if random.random() < carelessness else self.expert(prompt)`.
-        """
+    def demonstrator(self, random: Random, random_action_rate: float) -> Player:
+        """An imperfect player for SFT and pretraining, aimless in a share of its turns; draws from `random` alone."""
 
     def shortfall(self, prompt: Prompt, action: str) -> float | None:
-        """How much a legal action falls short of the best one: 0 if none is better, 1 if all others are.
+        """How much a legal action falls short of the best: 0 if none is better, 1 if all others are; None if unknown.
 
-        With `ppo.correct: moves` the teacher's penalty grows with it. Example: `return better / (legal - 1)`. By
-        default None: not known.
+        With `ppo.corrections.scope: moves` the teacher's penalty grows with it.
         """
         return None
 
@@ -104,107 +104,75 @@ class Task(ABC, Generic[Game]):
 
     @property
     def scripted_seat(self) -> str:
-        """The seat that the demonstrator plays.
-
-        Example: `"all"`, where one episode gives the turns of every agent. By default the main seat.
-        """
+        """The seat that the demonstrator plays, such as one with the turns of every agent; by default the main seat."""
         return self.evaluation_seats[0]
 
     def training_ids(self) -> Sequence[int]:
-        """The training ids that a policy is trained on; evaluation uses the same ids plus `HELD_OUT_START`.
+        """The ids that a policy is trained on; evaluation adds `HELD_OUT_START`. By default all.
 
-        Example: `range(0, HELD_OUT_START, 20)`, if every twentieth id belongs to the trained game. By default all ids.
-
-        Raises:
-            CastawayError: the `game` section names something that does not exist.
+        Example: `range(0, HELD_OUT_START, 20)`, if every twentieth id belongs to the trained game.
         """
         return range(HELD_OUT_START)
 
     def unseen_ids(self) -> Sequence[int]:
-        """Ids of situations unlike all of training, such as boards of other sizes; the evaluation plays them too.
-
-        Example: `return range(500)`. By default none.
-        """
+        """Ids of situations unlike all of training, such as larger boards, which the evaluation plays too."""
         return ()
 
     def curriculum(self, episodes: int) -> tuple[CurriculumStage, ...]:
         """The stages of training, easiest first; by default one stage with the main seat and all training ids.
 
-        Args:
-            episodes: number of episodes in a PPO step, for stages that mix seats in fixed proportions.
-
-        Example: `return (CurriculumStage("all", self.training_ids(), ("crew",) * 8 + ("traitor",) * 2),)`.
+        `episodes` is the size of a PPO step, for stages that mix seats in fixed proportions:
+        `(CurriculumStage("all", self.training_ids(), ("crew",) * 8 + ("traitor",) * 2),)`.
         """
         return (CurriculumStage("all", self.training_ids(), self.evaluation_seats[:1]),)
 
     def kind_of(self, task_id: int) -> str:
-        """The kind of the episode with this id, in one word, for figures by kind.
-
-        Example: the name of the game that the id selects. By default all episodes are of one kind.
-        """
+        """The kind of the episode with this id, in one word, for figures by kind, such as the game that it is of."""
         return "game"
 
     def situation(self, prompt: Prompt) -> str:
-        """The kind of situation that a prompt shows; with `dataset.balanced` there are demonstrations of each alike.
-
-        Example: the role and the phase, if votes are rare and decide much. By default the role.
-        """
+        """The kind of situation that a prompt shows; with `dataset.balanced` there are demonstrations of each alike."""
         return prompt.role
 
     # Text for pretraining a tiny base model --------------------------------------------------------------------------
 
     def practice(self, observation: Any, random: Random, count: int) -> list[Reply]:
-        """At most `count` more replies to a situation, good or bad, legal or illegal, for pretraining.
+        """At most `count` more replies to a situation, good or bad, which teach a tiny model to read the prompt.
 
-        They teach a tiny model to read the prompt.
-
-        Example: `return [Reply(f"lamp {n}", f"PRESS {n}") for n in random.sample(range(6), count)]`. By default none.
+        Example: `[Reply(f"lamp {n}", f"PRESS {n}") for n in random.sample(range(6), count)]`. By default none.
         """
         return []
 
     def slip(self, reply: Reply, random: Random) -> str:
-        """The reply as text with one format error, of the kind that instruct models make.
-
-        Example: `return f"I press {reply.action}"`. By default a bold action, missing labels, or no action at all.
-        """
-        return _any_slip(reply, random)
+        """The reply with one format error of instruct models; by default bold, without labels, or without an action."""
+        return random.choice((markdown, unlabelled, reason_only))(reply)
 
     def synthetic(self, environment: TextEnvironment, prompt: Prompt, random: Random) -> Prompt:
-        """A synthetic situation for the agent of `prompt`; called only if `makes_synthetic` is true.
-
-        `environment` comes from `make`. Example: the same sailor with another ship, store and load.
-        """
+        """A synthetic situation for the agent of `prompt`: the same sailor with another load, for example."""
         return prompt
 
     def vocabulary(self) -> list[str]:
-        """Words that get a token of their own in a base model with `whole_words`.
-
-        Example: `return ["lamp", "PRESS"]`. By default none.
-        """
+        """Words that get a token of their own in a base model with `whole_words`, such as `["lamp", "PRESS"]`."""
         return []
 
     # Data ------------------------------------------------------------------------------------------------------------
 
     def preference_pairs(self, prompts: Sequence[Prompt], count: int, random: Random) -> list[PairRow] | None:
-        """At most `count` preference pairs of the task's own for the reward model; None for the standard ones.
+        """At most `count` preference pairs of the task's own for the reward model.
 
-        Example: a right answer against the same one with an insult. By default None: the expert's reply is preferred
-        to a reply that suits another situation, balanced so that no reply is better on its own.
+        By default None: the expert's reply is preferred to one that suits another situation, so none is better on its
+        own.
         """
         return None
 
     def writing_task(self, environment: TextEnvironment) -> WritingTask | None:
-        """What a served teacher is asked to write for the dataset (`dataset.written`); None for nothing.
-
-        Example: `return Exercises(environment)`. By default None.
-        """
+        """What a served teacher is asked to write for the dataset (`dataset.written`); by default None, for nothing."""
         return None
 
     def rubric(self) -> str:
-        """The description of the game and its strategic mistakes for a served teacher, in a few sentences.
+        """The game and its strategic mistakes in a few sentences, for a served teacher.
 
-        Example: `return "A row of lamps. A blunder is to press one that is lit."`. By default the text of the file
-        `rubric.txt` in the package of the class, or an empty text if there is no such file.
+        By default the file `rubric.txt` in the package of the class, or an empty text.
         """
         package = type(self).__module__.rpartition(".")[0]
         path = resources.files(package) / "rubric.txt" if package else None  # None: the task is a single module
@@ -213,36 +181,17 @@ class Task(ABC, Generic[Game]):
     # What is reported ------------------------------------------------------------------------------------------------
 
     def pair_groups(self, messages: Sequence[Message], chosen: str, rejected: str) -> Mapping[str, str]:
-        """The groups of a preference pair, by grouping; the reward model's accuracy is reported for each group.
-
-        Example: `{"sort": "false"}`, if the rejected answer states something false. By default no groups.
-        """
+        """The groups of a pair, by grouping, that accuracy is reported for: `{"sort": "false"}`, for example."""
         return {}
 
     def fits(self, answers: Sequence[tuple[Sequence[Message], str]]) -> list[float] | None:
-        """The true quality of each (messages, reply), to correlate the reward model's scores with; None if unknown.
-
-        Example: 1.0 for the right level, 0.5 for the next one. By default None.
-        """
+        """The true quality of each (messages, reply), to correlate the reward model's scores with; None if unknown."""
         return None
 
     def report(self, outcomes: Sequence[Outcome], truncated: Sequence[bool]) -> dict[str, float]:
-        """More figures of a policy in the main seat; the interval of a share `x` is in `x_low` and `x_high`.
-
-        Args:
-            outcomes: the outcome of each episode.
-            truncated: whether a reply was cut off, for each episode.
-
-        Example: `return {"mean_length": mean(o.details["length"] for o in outcomes)}`. By default none.
-        """
+        """More figures of a policy in the main seat, from its outcomes and whether a reply was cut off in each."""
         return {}
 
     def compare(self, played: Mapping[str, Sequence[Played]]) -> dict[str, Any]:
-        """Figures that compare the policies: more figures of a policy, or figures under a new name.
-
-        Args:
-            played: policy to its results, on the same episodes in the same order.
-
-        Example: `{"final": {"gap_closed": 0.8}, "random": {"success_rate": 0.5}}`. By default none.
-        """
+        """Figures that compare policies on the same episodes in the same order: `{"final": {"gap_closed": 0.8}}`."""
         return {}

@@ -9,31 +9,21 @@
 | another penalty | a point or more apart: a person has to look |
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from castaway.tasks.environment import Message
-from castaway.teacher.answer import Answer
-from castaway.teacher.base import Dispute, Opinion, Verdict
+from castaway.tasks.verdict import Dispute, Opinion, Verdict
+from castaway.teacher.protocol import Answer
 
-FAR = 1.0
-"""Penalties that are closer do not count as different."""
-EXAMPLES = 5
-"""Of each kind that are kept: the first ones."""
+FAR = 1.0  # penalties that are closer do not count as different
+EXAMPLES = 5  # of each kind that are kept: the first ones
 
 
 def dispute(answer: Answer, by_rules: Verdict, *, impossible: bool = False) -> Dispute | None:
-    """What an answer and the rules differ in, the gravest first; None if they agree.
-
-    Args:
-        answer: the model's.
-        by_rules: the rules' verdict on the same attempt.
-        impossible: the action that the model would have executed instead is illegal.
-    """
+    """What an answer and the rules' verdict differ in, the gravest first; `impossible`: its own action is illegal."""
     if by_rules.valid and not answer.valid:
         kind = "calls a legal move illegal"
     elif answer.valid and not by_rules.valid:
@@ -57,7 +47,6 @@ class Agreement:
     """Counts who judged and what was disputed, and keeps a few examples of each kind."""
 
     def __init__(self) -> None:
-        """Nothing was judged yet."""
         self.sources: Counter[str] = Counter()
         self.kinds: Counter[str] = Counter()
         self.examples: dict[str, list[dict[str, Any]]] = {}
@@ -74,6 +63,5 @@ class Agreement:
             kept.append({"situation": messages[-1]["content"], "text": text, **opinions})
 
     def report(self) -> dict[str, Any]:
-        """As JSON holds it, in an order that depends on nothing else."""
         kinds = {kind: {"count": n, "examples": self.examples[kind]} for kind, n in sorted(self.kinds.items())}
         return {"judged_by": dict(sorted(self.sources.items())), "disputes": kinds}

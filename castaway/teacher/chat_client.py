@@ -4,24 +4,24 @@ vLLM and `transformers serve` speak `/v1/chat/completions`. The answer is constr
 server can do that; where it cannot it ignores the field, and the reader of the answer has to check.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
+import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from time import monotonic
+from typing import Any, Literal, TypeVar
 
 import httpx
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_before_delay, wait_random_exponential
 
 from castaway.tasks.environment import Message
-from castaway.teacher.breaker import CircuitBreaker
 
-LARGEST_BODY = 262_144
-"""Bytes of a response that are read; a server that sends more is not believed."""
+LARGEST_BODY = 262_144  # bytes of a response that are read; a server that sends more is not believed
 COOLING_SECONDS = 10.0
+
+Result = TypeVar("Result")
 
 FaultKind = Literal[
     "refused", "timeout", "busy", "server error", "rejected", "truncated", "not JSON", "too long", "wrong model", "down"
@@ -39,30 +39,55 @@ class ServerFault(Exception):
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A server, and how it is treated."""
-
-    url: str
-    """As OpenAI's clients take it: it ends in /v1."""
+    url: str  # as OpenAI's clients take it: it ends in /v1
     model: str
-    """The name that the server knows the model by."""
     key: str = field(default="", repr=False)
-    """Sent as a bearer token if there is one."""
-    concurrency: int = 64
-    """Questions that are open at one time."""
-    attempt_seconds: float = 30.0
-    """How long one try may take."""
+    concurrency: int = 64  # questions that are open at one time
+    attempt_seconds: float = 30.0  # how long one try may take
     deadline_seconds: float = 120.0
     """How long a question may take, all tries and pauses together, from the moment that it is sent."""
-    patience_seconds: float = 60.0
-    """How long nothing but failures is borne before the server counts as down."""
+    patience_seconds: float = 60.0  # how long nothing but failures is borne before the server counts as down
     answer_tokens: int = 192
 
 
-class ChatClient:
-    """Asks one server, within one event loop."""
+class CircuitBreaker:
+    """Leaves a server that is long out of order alone for a while (Nygard, Release It!). It is for one thread.
 
+    Closed, everything passes. When calls have done nothing but fail for `patience` seconds it opens, and nothing
+    passes. After `cooling` seconds one call is let through: if that succeeds it closes, if not it stays open for as
+    long again.
+
+    Seconds and not a count of failures, because a server that restarts fails a hundred parallel calls at once.
+    """
+
+    def __init__(self, patience: float, cooling: float, clock: Callable[[], float] = monotonic) -> None:
+        self._patience, self._cooling, self._clock = patience, cooling, clock
+        self._failing_since: float | None = None
+        self._opened: float | None = None
+
+    def allow(self) -> bool:
+        """Whether a call may be made. When it has cooled down, this lets one through, and no second one with it."""
+        if self._opened is None:
+            return True
+        if self._clock() - self._opened < self._cooling:
+            return False
+        self._opened = self._clock()
+        return True
+
+    def succeeded(self) -> None:
+        self._failing_since = self._opened = None
+
+    def failed(self) -> None:
+        """A call failed in a way that speaks of the server, not of the question."""
+        now = self._clock()
+        if self._failing_since is None:
+            self._failing_since = now
+        if now - self._failing_since >= self._patience:
+            self._opened = now
+
+
+class ChatClient:
     def __init__(self, endpoint: Endpoint) -> None:
-        """Open no connection yet."""
         self._endpoint = endpoint
         self._slots = asyncio.Semaphore(endpoint.concurrency)
         self._breaker = CircuitBreaker(endpoint.patience_seconds, COOLING_SECONDS)
@@ -72,35 +97,35 @@ class ChatClient:
         self._http = httpx.AsyncClient(
             headers=headers, limits=limits, timeout=endpoint.attempt_seconds, follow_redirects=False, trust_env=False
         )
-        self.counts: Counter[str] = Counter()
-        """Tries and faults by kind, since the beginning."""
+        self.counts: Counter[str] = Counter()  # tries and faults by kind
         self._last = ""
-        """What was wrong when a question last failed."""
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._http.aclose()
 
     async def complete(self, messages: Sequence[Message], schema: dict[str, Any]) -> str:
-        """The text of the model's answer.
-
-        Raises:
-            ServerFault: there is none, for good.
-        """
+        """The text of the model's answer; ServerFault if there is none, for good."""
+        question = {
+            "model": self._endpoint.model,
+            "messages": list(messages),
+            "max_tokens": self._endpoint.answer_tokens,
+            "temperature": 0.0,
+            "seed": 0,
+            "response_format": {
+                "type": "json_schema",
+                "json_schema": {"name": "verdict", "schema": schema, "strict": True},
+            },
+        }
         async with self._slots:
             try:
                 async with asyncio.timeout(self._endpoint.deadline_seconds):
-                    return await self._with_retries(self._question(messages, schema))
+                    async for attempt in retrying(self._endpoint.deadline_seconds):
+                        with attempt:
+                            return await self._try(question)
             except TimeoutError:
                 fault = ServerFault("timeout", self._says("did not answer before the deadline"), False)
                 self._note(fault)
                 raise fault from None
-
-    async def _with_retries(self, question: dict[str, Any]) -> str:
-        """Try until it works, the fault is not a passing one, or there is no time left for another pause."""
-        async for attempt in retrying(self._endpoint.deadline_seconds):
-            with attempt:
-                return await self._try(question)
         raise AssertionError("tenacity ends with a result or an exception")
 
     async def _try(self, question: dict[str, Any]) -> str:
@@ -117,7 +142,6 @@ class ChatClient:
         return text
 
     async def _post(self, question: dict[str, Any]) -> bytes:
-        """The body of a response with status 200."""
         url = f"{self._endpoint.url.rstrip('/')}/chat/completions"
         try:
             async with asyncio.timeout(self._endpoint.attempt_seconds):
@@ -146,9 +170,8 @@ class ChatClient:
     def _answer(self, body: bytes) -> str:
         """The text within a response; one that was cut off for its length is the reader's to refuse."""
         try:
-            found = json.loads(body)
-            choice = found["choices"][0]
-            text, model = choice["message"]["content"], found["model"]
+            completion = json.loads(body)
+            text, model = completion["choices"][0]["message"]["content"], completion["model"]
             if not isinstance(text, str):
                 raise TypeError
         except (ValueError, KeyError, IndexError, TypeError):
@@ -158,19 +181,6 @@ class ChatClient:
             raise ServerFault("wrong model", self._says(f"answered as {str(model)[:80]!r}"), False)
         return text
 
-    def _question(self, messages: Sequence[Message], schema: dict[str, Any]) -> dict[str, Any]:
-        return {
-            "model": self._endpoint.model,
-            "messages": list(messages),
-            "max_tokens": self._endpoint.answer_tokens,
-            "temperature": 0.0,
-            "seed": 0,
-            "response_format": {
-                "type": "json_schema",
-                "json_schema": {"name": "verdict", "schema": schema, "strict": True},
-            },
-        }
-
     def _note(self, fault: ServerFault) -> None:
         self.counts[fault.kind] += 1
         self._last = str(fault)
@@ -179,6 +189,23 @@ class ChatClient:
 
     def _says(self, what: str) -> str:
         return f"the teacher's server at {self._endpoint.url} (model {self._endpoint.model}) {what}"
+
+
+class LoopThread:
+    """An event loop in a thread of its own, for callers that have none; it keeps connections open between calls."""
+
+    def __init__(self, name: str) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
 
 
 def retrying(deadline_seconds: float) -> AsyncRetrying:

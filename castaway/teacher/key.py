@@ -1,7 +1,5 @@
 """The key of a teacher's server: from the environment or a file, never from params.yaml, which is tracked."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,65 +1,51 @@
-"""Chat with a trained model, using its own chat template and stop token; the reply is shown while it is generated.
-
-    castaway chat --run strictbot
-
-Each line of input, from a terminal or a pipe, is one turn. `/new` starts a new conversation; `/quit` or the end of the
-input ends the program.
-"""
+"""Chat with a trained model, using its own chat template and stop token; the reply is shown while it is generated."""
 
 from __future__ import annotations
 
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import AutoModelForCausalLM, StoppingCriteriaList, TextIteratorStreamer
+from transformers import AutoModelForCausalLM, StoppingCriteria, StoppingCriteriaList, TextIteratorStreamer
 from transformers.utils import logging
 
 from castaway.errors import CastawayError
-from castaway.models.scorer import Scorer
 from castaway.models.tokens import ChatTokenizer
 from castaway.tasks.environment import Message
 from castaway.tasks.registry import read_params
-from castaway.tools.loops import LoopStop
 from castaway.tools.transcript import clean
+
+if TYPE_CHECKING:
+    from castaway.models.reward import RewardScorer
 
 Ask = Callable[[str], tuple[Message, ...]]
 """Makes a task's prompt from a typed line: an optional system message and a user message."""
 Remark = Callable[[Sequence[Message], str], str]
-"""Makes a remark on a reply, given the conversation before it; it is shown beside the score."""
-
-
+"""Makes a remark on a reply, given the conversation before it; it is shown next to the score."""
 CUT = " ... (cut: it repeats itself)"
-"""Shown after an answer that was cut."""
+LONGEST = 16  # largest number of tokens of the piece that is repeated
+TIMES, TOKENS = 4, 12  # a piece is a loop when it stands there this often in a row, and makes up this many tokens
 
 
 @dataclass(slots=True)
 class Chat:
-    """A conversation with one model."""
-
     model: Any
     tokenizer: ChatTokenizer
     ask: Ask
-    temperature: float
-    """0 always takes the most likely token."""
+    temperature: float  # 0 always takes the most likely token
     max_new_tokens: int
-    one_turn: bool = False
-    """Whether each line starts a new conversation."""
+    one_turn: bool = False  # whether each line starts a new conversation
     history: list[Message] = field(default_factory=list)
-    cut: int = 0
-    """Number of answers that were cut because they repeated themselves."""
+    cut: int = 0  # number of answers that were cut because they repeated themselves
 
     def answer(self, line: str) -> Iterator[str]:
-        """Yield the reply to a line, piece by piece; both become part of the history.
-
-        Raises:
-            CastawayError: the line is too long for the model.
-        """
+        """Yield the reply to a line, piece by piece; both become part of the history."""
         self._remember(self.ask(line))
         pieces: list[str] = []
         for piece in self._stream():
@@ -80,24 +66,20 @@ class Chat:
             del self.history[first : first + 2]
 
     def _stream(self) -> Iterator[str]:
-        """Generate in a thread, and yield text as it comes, without the stop token."""
         tokens = torch.tensor([self.tokenizer.prompt(self.history)], device=self.model.device)
         streamer = TextIteratorStreamer(self.tokenizer.tokenizer, skip_prompt=True, skip_special_tokens=True)
-        sampling = {"do_sample": True, "temperature": self.temperature, "top_k": 0} if self.temperature else {}
+        sampled = {"do_sample": True, "temperature": self.temperature, "top_k": 0}
         loop = LoopStop(tokens.shape[1])
-        thread = Thread(
-            target=self._generate,
-            args=(streamer,),
-            kwargs={
-                "input_ids": tokens,
-                "attention_mask": torch.ones_like(tokens),
-                "max_new_tokens": self.max_new_tokens,
-                "eos_token_id": sorted(self.tokenizer.stops),
-                "pad_token_id": self.tokenizer.pad,
-                "stopping_criteria": StoppingCriteriaList([loop]),
-                **(sampling or {"do_sample": False}),
-            },
-        )
+        arguments = {
+            "input_ids": tokens,
+            "attention_mask": torch.ones_like(tokens),
+            "max_new_tokens": self.max_new_tokens,
+            "eos_token_id": sorted(self.tokenizer.stops),
+            "pad_token_id": self.tokenizer.pad,
+            "stopping_criteria": StoppingCriteriaList([loop]),
+            **(sampled if self.temperature else {"do_sample": False}),
+        }
+        thread = Thread(target=self._generate, args=(streamer,), kwargs=arguments)
         thread.start()
         yield from streamer
         thread.join()
@@ -115,11 +97,7 @@ class Chat:
 
 
 def load_chat(folder: Path, ask: Ask, temperature: float, max_new_tokens: int) -> Chat:
-    """A conversation with the model in a folder of plain transformers files, without bars and warnings of libraries.
-
-    Raises:
-        CastawayError: the folder has no readable model, or its tokenizer has no chat template.
-    """
+    """A conversation with the model in a folder of plain transformers files, without bars and warnings of libraries."""
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     warnings.simplefilter("ignore")
@@ -131,30 +109,18 @@ def load_chat(folder: Path, ask: Ask, temperature: float, max_new_tokens: int) -
     return Chat(model.eval(), tokenizer, ask, temperature, max_new_tokens)
 
 
-def load_scorer(root: Path, run: str, tokenizer: ChatTokenizer) -> Scorer:
-    """The reward model of a run.
-
-    Raises:
-        CastawayError: there is no such run, or its reward model has not been built.
-    """
-    data, params = root / "data", read_params(root / "params.yaml")
-    if run not in params.tasks:
-        raise CastawayError(f"params.yaml has no run {run}; its runs are {', '.join(params.tasks)}")
-    base, sft, reward = data / params.tasks[run].base / "base", data / run / "sft", data / run / "reward_model"
-    for folder in (base, sft, reward):
-        if not folder.is_dir():
-            raise CastawayError(f"{folder} does not exist: the score needs what `dvc repro reward_model@{run}` builds")
+def load_scorer(root: Path, run: str, tokenizer: ChatTokenizer) -> RewardScorer:
     from castaway.models.reward import RewardScorer  # and PEFT with it: slow to import
 
-    return RewardScorer.load(reward, base, [sft], tokenizer)
+    data, base = root / "data", read_params(root / "params.yaml").tasks[run].base
+    reward, start, sft = data / run / "reward_model", data / base / "base", data / run / "sft"
+    for folder in (reward, start, sft):
+        if not folder.is_dir():
+            raise CastawayError(f"{folder} does not exist: the score needs what `dvc repro reward_model@{run}` builds")
+    return RewardScorer.load(reward, start, [sft], tokenizer)
 
 
-def plain(line: str) -> tuple[Message, ...]:
-    """The typed line as a user message, unchanged."""
-    return ({"role": "user", "content": line},)
-
-
-def converse(chat: Chat, scorer: Scorer | None, remark: Remark | None) -> None:
+def converse(chat: Chat, scorer: RewardScorer | None, remark: Remark | None) -> None:
     """Read lines and print the replies while they are generated, until the input ends."""
     for line in _lines():
         if line == "/new" or chat.one_turn:
@@ -177,12 +143,30 @@ def converse(chat: Chat, scorer: Scorer | None, remark: Remark | None) -> None:
 
 
 def _lines() -> Iterator[str]:
-    """The lines of standard input without empty ones, until its end or `/quit`; a terminal shows a `>` before each."""
-    while True:
-        if sys.stdin.isatty():
-            print("> ", end="", flush=True)
-        line = sys.stdin.readline()
-        if not line or line.strip() == "/quit":
-            return
-        if line.strip():
-            yield line.strip()
+    prompt = "> " if sys.stdin.isatty() else ""
+    with suppress(EOFError):
+        while (line := input(prompt).strip()) != "/quit":
+            if line:
+                yield line
+
+
+def loops(tokens: Sequence[int]) -> bool:
+    """Whether the tokens end in a piece that is repeated, at least `TIMES` times and over at least `TOKENS` tokens."""
+    for size in range(1, LONGEST + 1):
+        count = max(TIMES, -(-TOKENS // size))
+        end = list(tokens[-size * count :])
+        if len(end) == size * count and end == end[:size] * count:
+            return True
+    return False
+
+
+class LoopStop(StoppingCriteria):
+    """Stops `generate` when an answer repeats itself, and remembers that it did."""
+
+    def __init__(self, prompt: int) -> None:
+        self._prompt = prompt
+        self.stopped = False
+
+    def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor, **_: Any) -> Any:
+        self.stopped = loops(input_ids[0, self._prompt :].tolist())
+        return torch.full((len(input_ids),), self.stopped, dtype=torch.bool, device=input_ids.device)

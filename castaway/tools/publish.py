@@ -4,67 +4,45 @@ The card is the one in the model's folder, with the results of the evaluation an
 repository is changed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from castaway.errors import CastawayError
-from castaway.metrics.cells import from_file
+from castaway.metrics.built import from_stage, locked_stages
+from castaway.metrics.markdown import table
 from castaway.metrics.results import results_table
-from castaway.tools.lineage import show
-from castaway.tools.lineage.ancestry import ancestry
-from castaway.tools.lineage.locked import locked_stages
+from castaway.tools.lineage import ancestry
 
 CARD = "README.md"
-KEPT = (".safetensors", ".json", ".jinja", ".txt", ".model")
-"""Endings of the files of a model that are uploaded."""
+KEPT = (".safetensors", ".json", ".jinja", ".txt", ".model")  # endings of the files of a model that are uploaded
 
 
 @dataclass(frozen=True)
 class Upload:
-    """What is uploaded."""
-
-    files: Mapping[str, Path]
-    """Name in the repository of the Hub to the file."""
+    files: Mapping[str, Path]  # name in the repository of the Hub to the file
     card: str
-
-    @property
-    def size(self) -> int:
-        """Bytes of all files, without the card."""
-        return sum(path.stat().st_size for path in self.files.values())
 
 
 def upload_of(root: Path, run: str) -> Upload:
-    """The files and the card of a run's merged model.
-
-    Raises:
-        CastawayError: the model is not here, was not evaluated, or has no lineage.
-    """
+    """The files and the card of a run's merged model; CastawayError if it is not here, or was not evaluated."""
     folder = root / "data" / run / "merge"
     if not (folder / "config.json").is_file():
         raise CastawayError(f"{folder} holds no model; `dvc repro merge@{run}` or `dvc pull merge@{run}` brings it")
     files = {path.name: path for path in sorted(folder.iterdir()) if path.suffix in KEPT}
     card = (folder / CARD).read_text("utf-8") if (folder / CARD).is_file() else f"# {run}\n"
-    results = from_file(root / "data" / run / "metrics" / "evaluate.json", results_table)
-    tree = show.text(show.grow(ancestry(root, locked_stages(root), f"merge@{run}")))
-    parts = [card.rstrip(), "## Results on held-out episodes", results, "## What made it", f"```text\n{tree}\n```"]
+    results = from_stage(root, run, "evaluate", results_table)
+    ancestors = [
+        [one.stage, one.outputs.get(one.artifact, ""), one.run or "unknown", one.commit]
+        for one in ancestry(root, locked_stages(root), f"merge@{run}")
+    ]
+    lineage = table(["stage", "md5 of its output", "MLflow run", "commit"], ancestors, figures=False)
+    parts = [card.rstrip(), "## Results on held-out episodes", results, "## What made it", lineage]
     return Upload(files, "\n\n".join(parts) + "\n")
 
 
 def publish(upload: Upload, repository: str, *, private: bool, message: str) -> str:
-    """Create the repository on the Hub if need be, upload all in one commit, and return the commit's address.
-
-    Args:
-        upload: what.
-        repository: `OWNER/NAME`.
-        private: of a repository that is created.
-        message: of the commit.
-
-    Raises:
-        CastawayError: the Hub refused, or could not be reached.
-    """
+    """Create the repository `OWNER/NAME` on the Hub if need be, upload all in one commit, and return its address."""
     from httpx2 import HTTPError  # the Hub's client lets its errors through
     from huggingface_hub import CommitOperationAdd, HfApi
     from huggingface_hub.errors import HFValidationError

@@ -1,54 +1,54 @@
 """How a task is shown to people: a chat, charts, and a page of an episode.
 
 A task can provide its own subclass of `TaskView`, by an entry point of the group `castaway.views` with the name of the
-task. No stage depends on views, so that a change in a view makes no stage run again.
+task. No stage depends on views, so that a change in a view makes no stage run again. Pages are single HTML files
+without requests to any host; text of models is escaped.
 """
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import entry_points
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
 from castaway.config.section import Section
-from castaway.datasets.episodes import Row
 from castaway.errors import CastawayError
+from castaway.rollout.episodes import Row
 from castaway.tasks.environment import Message
 from castaway.tasks.registry import task_class
-from castaway.tools.replay.page import episode_page
+from castaway.tools.transcript import clean, happenings, heading_of, in_heading, last_turn, title
 
 GROUP = "castaway.views"
-"""The group of entry points for views."""
+ITEMS = 60  # entries of a list that are shown at most
+LONGEST = 20_000  # characters of one moment that are shown, so that a page stays small
 
 Chart = tuple[Mapping[str, Any], str]
-"""The groups of bars and the name of the figure to draw: the arguments of `castaway.metrics.charts.grouped_bars`."""
+"""The groups of bars and the name of the figure to draw: the arguments of `castaway.tools.charts.grouped_bars`."""
+State = Callable[[Row], Iterable[str]]  # the lines about a moment itself, above those about what happened in it
 
 
 class TaskView:
     """How a task is shown to people; the methods here are the defaults."""
 
-    chats: bool = False
-    """Whether one can talk to a model of this task."""
-    one_turn: bool = False
-    """Whether each line of a chat is an episode of its own, as where an episode is one question."""
+    chats: bool = False  # whether one can talk to a model of this task
+    one_turn: bool = False  # whether each line of a chat is an episode of its own, as where an episode is one question
 
     def __init__(self, task: str, game: Section | None = None) -> None:
-        """Make the view of the task of that name; `game` is the section of a run, if the view is for one run."""
         self.task = task
         self.game = game
 
     def chat_messages(self, line: str) -> tuple[Message, ...]:
-        """The prompt for a typed line; used if `chats`.
+        """The prompt for a typed line; used if `chats`. A line of which no prompt can be made is a CastawayError.
 
         Example: `return ({"role": "user", "content": f"question: {line}"},)`. By default the line as it is.
-
-        Raises:
-            CastawayError: no prompt can be made of it.
         """
         return ({"role": "user", "content": line},)
 
     def chat_remark(self, messages: Sequence[Message], answer: str) -> str:
-        """A remark shown beside the reward model's score of an answer, for example `"level 2"`; by default empty."""
+        """A remark shown next to the reward model's score of an answer, for example `"level 2"`; by default empty."""
         return ""
 
     def charts(self, metrics: Mapping[str, Any]) -> dict[str, Chart]:
@@ -58,29 +58,90 @@ class TaskView:
         """
         return {}
 
-    def page(self, rows: Sequence[Row]) -> str:
-        """A saved episode as one HTML file, by default one that steps through its moments.
+    def brief(self, rows: Sequence[Row]) -> list[str]:
+        """What happened in a saved episode, for the end of a build, in a few lines; by default its last turn."""
+        return last_turn(rows)
 
-        Raises:
-            CastawayError: the episode is not one of this task.
-        """
-        return episode_page(rows)
+    def state(self, moment: Row) -> Iterable[str]:
+        """Lines about a moment of a saved episode, such as a board; by default the plain values of its snapshot."""
+        return values(moment)
+
+    def page(self, rows: Sequence[Row]) -> str:
+        """A saved episode as one HTML file, by default one that steps through its moments."""
+        return episode_page(rows, self.state)
 
 
 def view_of(task: str, game: Section | None = None) -> TaskView:
-    """The view of a task: its own, or the default one.
-
-    Args:
-        task: the name of the task.
-        game: the `game` section of a run; a chat needs it, to ask as the run's model was trained.
-
-    Raises:
-        CastawayError: there is no such task, or its entry point names something that is not a view.
-    """
+    """The view of a task: its own, or the default one; a chat needs the `game` section of its run."""
     task_class(task)  # only for its error: without it, an unknown task would get the default view
     for point in entry_points(group=GROUP, name=task):
-        found = point.load()
-        if not (isinstance(found, type) and issubclass(found, TaskView)):
+        view = point.load()
+        if not (isinstance(view, type) and issubclass(view, TaskView)):
             raise CastawayError(f"the view of {task} is {point.value}, which is not a subclass of {__name__}.TaskView")
-        return found(task, game)
+        return view(task, game)
     return TaskView(task, game)
+
+
+# The page of an episode of any task ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Moment:
+    title: str
+    state: str  # the task's own picture of it
+    happened: str  # what was asked, replied and executed
+    valid: bool  # whether each reply in it was a legal action
+
+
+@dataclass(frozen=True)
+class Replay:
+    heading: str
+    success: bool
+    moments: Sequence[Moment]
+
+
+def values(moment: Row) -> Iterator[str]:
+    """The values of a snapshot that are text, numbers, or lists of these."""
+    for name, value in moment.items():
+        if name in in_heading(moment) or value in ("", None):
+            continue
+        if isinstance(value, list) and all(isinstance(one, str | int | float) for one in value):
+            value = ", ".join(map(str, [*value[:ITEMS], *(["..."] if len(value) > ITEMS else [])]))
+        if isinstance(value, str | int | float):
+            words = clean(str(value)).rstrip("\n")
+            # A board has to begin at the beginning of a line.
+            yield f"{name}:\n{words}" if "\n" in words else f"{name}: {words}"
+
+
+def replay_of(rows: Sequence[Row], state: State = values) -> Replay:
+    """The replay of an episode in the form that `castaway.rollout.episodes.read_episode` returns."""
+    head, *moments = rows
+    success = bool(head.get("success"))
+    replayed = []
+    for moment, following in pairwise(moments):
+        lines = "\n".join(line.removeprefix("  ") for line in happenings(moment, following))
+        valid = all(bool(said.get("valid")) for said in moment["said"].values())
+        replayed.append(Moment(title(moment), _cut("\n".join(state(moment))), _cut(lines), valid))
+    end = f"{'success' if success else 'failure'}, {clean(str(head.get('ending', '')))}"
+    last = _cut("\n".join(state(moments[-1]))) if moments else ""
+    return Replay(heading_of(head), success, [*replayed, Moment("The end", last, end, success)])
+
+
+def _cut(text: str) -> str:
+    return f"{text[:LONGEST]}\n[the rest is in the file]" if len(text) > LONGEST else text
+
+
+def episode_page(rows: Sequence[Row], state: State = values) -> str:
+    return render("episode.html.jinja", replay=replay_of(rows, state))
+
+
+def render(template: str, **content: Any) -> str:
+    """A page made of a template in `castaway/tools`; what is put into it is escaped, but for what is `Markup`."""
+    maker = Environment(
+        loader=FileSystemLoader([Path(__file__).parent / "templates", Path(__file__).parent / "marooned"]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return maker.get_template(template).render(**content)

@@ -4,15 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.real_model import SHARED, VLLM, WAYS, prompts, real_model_table, vllm
+from benchmarks.real_model import VLLM, WAYS, real_model_table, vllm
 from tests.families import write_family
-
-
-def test_prompts_begin_alike_and_fit_the_vocabulary(tmp_path: Path) -> None:
-    write_family("llama", tmp_path, ["which way"] * 5)
-    one, other = prompts(tmp_path, 3), prompts(tmp_path, 3, seed=1)
-    assert one == prompts(tmp_path, 3) and not {tuple(row) for row in one} & {tuple(row) for row in other}
-    assert len({tuple(row[:SHARED]) for row in one}) == 1 and len({tuple(row) for row in one}) == 3
 
 
 @pytest.mark.slow

@@ -28,8 +28,6 @@ REWARD_MODEL = {
     "prompt_only_accuracy": 0.52,
     "held_out_pairs": 400,
 }
-
-
 MOMENTS: list[dict[str, Any]] = [
     {"task_id": 1_000_000_000, "seat": "crew", "success": True, "ending": "the ship was finished"},
     {
@@ -60,5 +58,6 @@ MOMENTS: list[dict[str, Any]] = [
 
 
 def save(path: Path, content: object) -> None:
+    """Write a text as it is, and all else as JSON, with the folder that is missing."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(content), encoding="utf-8")
+    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")

@@ -5,17 +5,19 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 from mlflow import MlflowClient
 
-from castaway.tasks.registry import entry_point
-from flows import declared, plugins
+from castaway.tracking import dvc_stage
+from flows.__main__ import main
+from flows.prefect_server import EPHEMERAL
+from flows.preload import SOCKET
 from tests.miniature import set_params
 
 ROOT = Path(__file__).parents[2]
@@ -25,13 +27,15 @@ def run(context):
     (context.output / "weights.txt").write_text(f"{context.stage} {context.params.seed}")
     for step in range(3):
         context.log(step, {"loss": 1 / (step + 1)})
-    return {"score": {"mean": 0.5, "best": 1}, "note": "text is not sent to MLflow"}
+    return {"score": {"mean": 1 / 3, "best": 1}, "note": "text is not sent to MLflow"}
+
+HEADLINE = {"mean": "score.mean", "best": "score.best", "worst": "score.worst"}
 """
 """The body of a stage that takes no time."""
 
 EVALUATE = """
 import json
-from castaway.metrics.intervals import proportion
+from castaway.tasks.intervals import proportion
 WON = {1: 120, 2: 60, 3: 180}
 def run(context):
     won = WON[context.params.seed]
@@ -67,7 +71,8 @@ class Repository:
     def environment(self, **variables: str) -> dict[str, str]:
         """Its commands find our interpreter, our packages, and the stages of the repository itself first."""
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-        return {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), **variables}
+        own = {"PATH": path, "PYTHONPATH": str(ROOT), EPHEMERAL: "false", SOCKET: ""}
+        return {**os.environ, **own, **variables}
 
     def run(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run a Python module in it: `run("flows", "base")`, `run("dvc", "repro")`."""
@@ -80,11 +85,31 @@ class Repository:
             check=False,
         )
 
+    def start(self, *arguments: str, **variables: str) -> subprocess.Popen[str]:
+        """The same in the background; `stdout` has what it prints, errors too."""
+        return subprocess.Popen(
+            [sys.executable, "-u", "-m", *arguments],
+            cwd=self.root,
+            env=self.environment(**variables),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def drive(self, *arguments: str) -> int:
+        """Run `python -m flows` in this process, which does not wait for imports; returns the exit status."""
+        os.environ.update(self.environment())  # put back by `same_environment`
+        return main(arguments)
+
     def commit(self) -> None:
         """Commit everything to git."""
-        subprocess.run(["git", "add", "--all"], cwd=self.root, check=True)
-        subprocess.run(["git", "commit", "--quiet", "--message", "x"], cwd=self.root, check=True)
+        for command in (["add", "--all"], ["commit", "--quiet", "--message", "x"]):
+            subprocess.run(["git", *command], cwd=self.root, check=True)
 
+
+WITHOUT_MLFLOW = {"MLFLOW_TRACKING_URI": "sqlite:////dev/null/mlflow.db"}
+"""A database that cannot be: MLflow is not even imported, which takes seconds."""
 
 WAIT = """\
 stages:
@@ -141,40 +166,29 @@ def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A Prefect server for the tests of a file."""
+    from tests.flows.running import PrefectServer  # which knows the repositories of this file
+
+    made = PrefectServer(tmp_path_factory.mktemp("prefect"))
+    yield made
+    made.kill()
+
+
 @pytest.fixture
-def repository(tmp_path: Path, template: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Repository]:
-    """Makes a repository with the given dvc.yaml, and goes there."""
+def repository(
+    tmp_path: Path, template: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], Repository]:
+    """Makes a repository with the given dvc.yaml and an empty MLflow store, and goes there."""
 
     def make(pipeline: str) -> Repository:
         made = Repository(tmp_path / "repository")
         shutil.copytree(template, made.root)
+        shutil.copy(empty_store, made.root)
         made.write("dvc.yaml", pipeline)
         monkeypatch.chdir(made.root)
         return made
-
-    return make
-
-
-@pytest.fixture
-def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
-    """Makes a package, or a module, outside any repository that offers the task of its name, and gives its place."""
-    folder = tmp_path / "installed"
-    folder.mkdir()
-    monkeypatch.syspath_prepend(str(folder))
-    offered: dict[str, EntryPoint] = {}
-    monkeypatch.setattr(plugins, "entry_point", lambda name: offered.get(name) or entry_point(name))
-
-    def make(name: str) -> Path:
-        task = name.removesuffix(".py")
-        value = f"castaway_{name}.task:Task" if task == name else f"castaway_{task}:Task"
-        offered[task] = EntryPoint(task, value, "castaway.tasks")
-        place = folder / f"castaway_{name}"
-        if task == name:
-            place.mkdir()
-            (place / "__init__.py").write_text("", encoding="utf-8")
-        else:
-            place.write_text("", encoding="utf-8")
-        return place
 
     return make
 
@@ -183,13 +197,34 @@ BASE_ALONE = """\
 stages:
   base:
     cmd: python -m flows base
-    params: [seed]
-    outs: [data/base]
+    deps: [stages/base.py]
+    params: [seed, device]
+    outs: [data/base, data/figures/base.json, data/runs/base.json, data/plots/base.jsonl]
     metrics:
       - data/metrics/base.json: {cache: false}
-      - data/runs/base.json: {cache: false}
+    plots:
+      - data/plots/base.json: {cache: false}
+    meta: {device: "${device}"}
 """
-"""One stage, with the metrics and the record of a run."""
+"""One stage, with the metrics, the curves and the record of a run."""
+
+
+def of_marooned(stages: Mapping[str, tuple[Sequence[str], str]]) -> str:
+    """A pipeline of the run `marooned`: the stages, each with those whose output it reads, and its parameters."""
+    return "stages:\n" + "".join(
+        f"""\
+  {name}:
+    matrix: {{run: [marooned]}}
+    cmd: python -m flows {name}@${{item.run}}
+    deps: [{", ".join([f"stages/{name}.py", *(f"data/marooned/{one}" for one in read)])}]
+    params: [{params}]
+    outs: [data/marooned/{name}, data/marooned/figures/{name}.json, data/marooned/runs/{name}.json]
+    metrics: [data/marooned/metrics/{name}.json: {{cache: false}}]
+    plots: [data/marooned/plots/{name}.json: {{cache: false}}]
+"""
+        for name, (read, params) in stages.items()
+    )
+
 
 TRACKED = """\
 stages:
@@ -227,11 +262,11 @@ def store(empty_store: Path, tmp_path: Path) -> str:
 @pytest.fixture
 def made(
     repository: Callable[[str], Repository], store: str, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[str], declared.Declared]:
+) -> Callable[[str], dvc_stage.DvcStage]:
     """Gives the declaration of a stage in a repository where `data/base` exists."""
     monkeypatch.setenv("MLFLOW_TRACKING_URI", store)
     repo = repository(TRACKED)
     repo.write("stages/base.py", BODY)
     repo.write("data/base/weights.txt", "1")
     repo.commit()
-    return lambda address: declared.load(repo.root, address)
+    return lambda address: dvc_stage.load(repo.root, address)

@@ -3,8 +3,8 @@
 import contextlib
 import json
 import os
+import shutil
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -16,11 +16,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from flows import alive
-from flows.store import EXPERIMENT
+from castaway.processes import groups
+from castaway.processes.servers import free_port
+from castaway.tracking.store import EXPERIMENT
+from flows.prefect_server import EMPTY
 from tests.flows.conftest import Repository
 
-DEADLINE = 240.0
+DEADLINE = 600.0
 """How long a test waits for something, in seconds; on an idle machine a few are enough."""
 
 
@@ -44,9 +46,9 @@ import os, pathlib, time
 def run(context):
     here = pathlib.Path("held") / context.stage
     here.parent.mkdir(exist_ok=True)
-    here.write_text(str(os.getpid()))
     count = pathlib.Path("held") / f"{context.stage}.times"
     count.write_text(count.read_text() + "x" if count.exists() else "x")
+    here.write_text(str(os.getpid()))
     place = context.scratch / "step"
     begin = int(place.read_text()) if place.exists() else 0
     while not pathlib.Path("go").exists():
@@ -58,6 +60,26 @@ def run(context):
     return {"score": 1}
 """
 """A stage that runs until there is a file `go`, and counts how often it was begun."""
+
+
+HOLDER = """
+import sys
+from flows import gpus
+with gpus.occupy("cuda", [int(sys.argv[1])], "ppo@one"):
+    print("mine", flush=True)
+    input()
+"""
+
+
+def gpu_holder(server: "PrefectServer", index: int) -> subprocess.Popen[str]:
+    """A process that takes a GPU, prints "mine", and keeps it until it reads a line."""
+    return subprocess.Popen(
+        [sys.executable, "-u", "-c", HOLDER, str(index)],
+        env={**os.environ, "PREFECT_API_URL": server.address, "PYTHONPATH": str(Path(__file__).parents[2])},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
 
 
 def body_of(repository: Repository, stage: str = "base") -> int:
@@ -75,7 +97,7 @@ def times_begun(repository: Repository, stage: str = "base") -> int:
 
 def has_ended(number: int) -> bool:
     """Whether the process ends in time."""
-    until(lambda: not alive.runs(number), f"the end of process {number}")
+    until(lambda: not groups.runs(number), f"the end of process {number}")
     return True
 
 
@@ -83,10 +105,9 @@ class PrefectServer:
     """A real Prefect server that can be killed, and comes back under the same address with what it knew."""
 
     def __init__(self, home: Path) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self._port = str(probe.getsockname()[1])
+        self._port = str(free_port())
         self._home = home
+        shutil.copy(EMPTY, home)
         self.address = f"http://127.0.0.1:{self._port}/api"
         self.start()
 
@@ -122,12 +143,17 @@ class PrefectServer:
             f"{self.address}/{path}", json.dumps(body).encode(), {"Content-Type": "application/json"}
         )
         with urllib.request.urlopen(request, timeout=30) as answer:
-            found: list[dict[str, Any]] = json.load(answer)
-        return found
+            return list(json.load(answer))
 
     def states(self, kind: str = "flow_runs") -> dict[str, str]:
-        """The name of the state of every run, by the name of the run."""
-        return {run["name"]: run["state"]["name"] for run in self.ask(f"{kind}/filter")}
+        """The name of the state of every run, by the name of the run; without the tasks that stand for a flow run."""
+        runs = [run for run in self.ask(f"{kind}/filter") if not child_of(run)]
+        return {run["name"]: run["state"]["name"] for run in runs}
+
+
+def child_of(run: dict[str, Any]) -> str | None:
+    """The id of the flow run that a task run stands for in the graph of its parent."""
+    return run["state"].get("state_details", {}).get("child_flow_run_id")
 
 
 @contextlib.contextmanager

@@ -4,8 +4,6 @@ import ctypes
 import json
 import os
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,22 +11,11 @@ from pathlib import Path
 import pytest
 
 from castaway.errors import CastawayError
-from flows import declared
-from flows.scratch import lock
-from tests.flows.conftest import BODY, Repository
+from castaway.tracking import dvc_stage
+from flows.locks import lock_folder
+from tests.flows.conftest import BASE_ALONE, BODY, WITHOUT_MLFLOW, Repository
 
 LIBC = ctypes.CDLL(None, use_errno=True)
-PIPELINE = """\
-stages:
-  base:
-    cmd: python -m flows base
-    deps: [stages/base.py]
-    params: [seed]
-    outs: [data/base]
-    metrics:
-      - data/metrics/base.json: {cache: false}
-      - data/runs/base.json: {cache: false}
-"""
 
 
 @pytest.fixture
@@ -43,11 +30,8 @@ def small(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.slow
-def test_a_full_disk_is_a_failure_that_says_so(
-    repository: Callable[[str], Repository], small: Path, empty_store: Path
-) -> None:
-    made = repository(PIPELINE)
-    shutil.copy(empty_store, made.root)
+def test_a_full_disk_is_a_failure_that_says_so(repository: Callable[[str], Repository], small: Path) -> None:
+    made = repository(BASE_ALONE)
     made.write(
         "stages/base.py",
         "def run(context):\n    (context.output / 'weights.bin').write_bytes(bytes(6 << 20))\n    return {}\n",
@@ -69,52 +53,34 @@ def test_a_full_disk_is_a_failure_that_says_so(
 def test_a_clock_that_was_set_back_does_not_wait_for_ever(
     repository: Callable[[str], Repository], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = repository(PIPELINE)
+    made = repository(BASE_ALONE)
     made.write("dvc.yaml", "stages: [")
     made.write("dvc.lock", "")
     os.utime(made.root / "dvc.lock", (time.time() + 86400, time.time() + 86400))
-    monkeypatch.setattr(declared, "LOCK_WRITE_SECONDS", 0.2)
+    monkeypatch.setattr(dvc_stage, "LOCK_WRITE_SECONDS", 0.2)
     with pytest.raises(CastawayError, match=r"dvc\.yaml cannot be used"):
-        declared.load(made.root, "base")
+        dvc_stage.load(made.root, "base")
 
 
 def test_two_processes_never_share_a_scratch_folder(tmp_path: Path) -> None:
-    holder = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            "import pathlib, sys\nfrom flows.scratch import lock\n"
-            "assert lock(pathlib.Path(sys.argv[1])) is not None\nprint('mine', flush=True)\ninput()",
-            str(tmp_path / "scratch"),
-        ],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert holder.stdout is not None
-    assert holder.stdout.readline() == "mine\n"
-    assert lock(tmp_path / "scratch") is None
-    holder.kill()
-    holder.communicate()
-    descriptor = lock(tmp_path / "scratch")
+    descriptor = lock_folder(tmp_path / "scratch")
+    assert descriptor is not None and lock_folder(tmp_path / "scratch") is None
+    os.close(descriptor)
+    descriptor = lock_folder(tmp_path / "scratch")
     assert descriptor is not None
     # Deleted by the process that has it, while another waits: the other gets a new one.
     shutil.rmtree(tmp_path / "scratch")
-    again = lock(tmp_path / "scratch")
+    again = lock_folder(tmp_path / "scratch")
     assert again is not None
     os.close(descriptor)
     os.close(again)
 
 
-def test_a_stage_records_the_commit_that_it_began_with(
-    repository: Callable[[str], Repository], empty_store: Path
-) -> None:
-    made = repository(PIPELINE)
+def test_a_stage_records_the_commit_that_it_began_with(repository: Callable[[str], Repository]) -> None:
+    made = repository(BASE_ALONE)
     change = "    import pathlib\n    pathlib.Path('stages/base.py').write_text('changed')\n"
     made.write("stages/base.py", BODY.replace("    for step", change + "    for step", 1))
-    shutil.copy(empty_store, made.root)
     made.commit()
-    assert made.run("flows", "base").returncode == 0
+    assert made.run("flows", "base", **WITHOUT_MLFLOW).returncode == 0
     record = json.loads((made.root / "data/runs/base.json").read_text())
     assert len(record["revision"]) == 40

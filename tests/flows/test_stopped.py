@@ -1,18 +1,30 @@
 """However DVC and the driver end, no stage lives on, and what was finished is not built again."""
 
-import shutil
+import os
 import signal
+import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
+import psutil
 import pytest
 from mlflow import MlflowClient
 
-from flows.report import DRIVER
+from flows.gpus import slot_name
+from flows.pipeline_run import DRIVER
+from flows.prefect_server import EPHEMERAL
 from tests.flows.conftest import Repository
-from tests.flows.running import HELD, PrefectServer, body_of, has_ended, runs_of, times_begun, until
+from tests.flows.running import (
+    HELD,
+    PrefectServer,
+    body_of,
+    gpu_holder,
+    has_ended,
+    runs_of,
+    times_begun,
+    until,
+)
 
 PIPELINE = """\
 stages:
@@ -24,34 +36,26 @@ stages:
     cmd: python -m flows base
     deps: [data/hull]
     params: [seed]
-    outs: [data/base]
+    outs: [data/base, data/figures/base.json, data/runs/base.json]
     metrics:
       - data/metrics/base.json: {cache: false}
-      - data/runs/base.json: {cache: false}
 """
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def ship(repository: Callable[[str], Repository], empty_store: Path) -> Repository:
+def ship(repository: Callable[[str], Repository]) -> Repository:
     made = repository(PIPELINE)
     made.write("stages/base.py", HELD)
     made.write("seed.txt", "1")
     made.write("data/.gitkeep", "")
-    shutil.copy(empty_store, made.root)
     return made
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectServer]:
-    made = PrefectServer(tmp_path_factory.mktemp("prefect"))
-    yield made
-    made.kill()
-
-
-def start(ship: Repository, *arguments: str, **variables: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-m", *arguments], cwd=ship.root, env=ship.environment(**variables))
+def start(ship: Repository, *arguments: str, **variables: str) -> subprocess.Popen[str]:
+    (ship.root / "held/base").unlink(missing_ok=True)  # of the last time
+    return ship.start(*arguments, **variables)
 
 
 def states(ship: Repository, name: str) -> list[str]:
@@ -66,65 +70,77 @@ def assert_goes_on(ship: Repository, *arguments: str, **variables: str) -> None:
     done = ship.run(*arguments, **variables)
     assert done.returncode == 0, done.stderr
     assert (ship.root / "hull.times").read_text() == "x\n"
-    assert times_begun(ship) == 2
-    assert states(ship, "base") == ["KILLED", "FINISHED"]
+    assert times_begun(ship) == 3
+    assert states(ship, "base") == ["KILLED", "KILLED", "FINISHED"]
     assert "Running stage" not in ship.run("dvc", "repro").stdout
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_a_stage_ends_with_dvc(ship: Repository, number: signal.Signals) -> None:
-    dvc = start(ship, "dvc", "repro")
-    stage = body_of(ship)
-    dvc.send_signal(number)
-    dvc.wait()
-    assert has_ended(stage)
+def test_a_stage_ends_with_dvc(ship: Repository) -> None:
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        dvc = start(ship, "dvc", "repro")
+        stage = body_of(ship)
+        dvc.send_signal(number)
+        dvc.wait()
+        assert has_ended(stage)
     assert_goes_on(ship, "dvc", "repro")
 
 
-@pytest.mark.parametrize("shown", [False, True])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_a_stage_ends_with_the_driver(
-    ship: Repository, server: PrefectServer, number: signal.Signals, shown: bool
-) -> None:
-    variables = {"PREFECT_API_URL": server.address} if shown else {}
-    driver = start(ship, "flows", "pipeline", **variables)
-    stage = body_of(ship)
-    driver.send_signal(number)
-    assert driver.wait() == (130 if number == signal.SIGTERM else -number)
-    assert has_ended(stage)
+def test_a_stage_ends_with_the_driver(ship: Repository, server: PrefectServer) -> None:
+    variables = {"PREFECT_API_URL": server.address}
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        driver = start(ship, "flows", "pipeline", **variables)
+        stage = body_of(ship)
+        driver.send_signal(number)
+        assert driver.wait() == (130 if number == signal.SIGTERM else -number)
+        assert has_ended(stage)
     assert_goes_on(ship, "flows", "pipeline", **variables)
-    assert states(ship, DRIVER) == ["KILLED", "FINISHED"]
-    if shown:
-        runs = server.ask("flow_runs/filter", flows={"name": {"any_": ["pipeline"]}}, sort="START_TIME_ASC")
-        ended = [run["state"]["name"] for run in runs][-2:]
-        assert ended == ["Cancelled" if number == signal.SIGTERM else "Crashed", "Completed"]
+    assert states(ship, DRIVER) == ["KILLED", "KILLED", "FINISHED"]
+    runs = server.ask("flow_runs/filter", flows={"name": {"any_": ["pipeline"]}}, sort="START_TIME_ASC")
+    # A server notices by its heartbeat that a run was killed, some minutes later; see test_remote.py.
+    assert [run["state"]["name"] for run in runs][-3:] == ["Cancelled", "Running", "Completed"]
+
+
+def test_a_stopped_build_is_shown_as_cancelled_by_prefects_own_server(ship: Repository) -> None:
+    driver = start(ship, "flows", "pipeline", **{EPHEMERAL: "true"})
+    stage = body_of(ship)
+    driver.send_signal(signal.SIGINT)
+    assert driver.wait() == 130
+    assert has_ended(stage)
+    with sqlite3.connect(ship.root / "scratch/prefect/prefect.db") as store:
+        states = store.execute("SELECT name, state_name FROM flow_run ORDER BY created").fetchall()
+    assert states == [("everything", "Cancelled"), ("hull", "Cached"), ("base", "Cancelled")]
+    # The processes that watched over the driver's children notice its end by themselves. This process is there too.
+    here = str(ship.root)
+    until(lambda: {one.pid for one in psutil.process_iter(["cwd"]) if one.info["cwd"] == here} <= {os.getpid()})
 
 
 GPU = """\
 import sys
-from castaway.tools import hardware
+from castaway.processes import hardware
 hardware.visible_devices = lambda: [hardware.Device("cuda", "none")]
 from flows.__main__ import main
 sys.exit(main(["pipeline"]))"""
 """The driver, on a host that seems to have a GPU."""
 
 
-def test_ctrl_c_ends_a_stage_that_waits_for_its_gpu(
-    ship: Repository, server: PrefectServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PREFECT_API_URL", server.address)
-    from flows import slots
-
+def test_ctrl_c_ends_a_stage_that_waits_for_its_gpu(ship: Repository, server: PrefectServer) -> None:
     ship.write("dvc.yaml", "stages:\n  one:\n    cmd: echo x > begun\n    outs: [data/one]\n    meta: {device: cuda}\n")
-    with slots.occupy("cuda", [0], "another"):
-        driver = subprocess.Popen(
-            [sys.executable, "-u", "-c", GPU], cwd=ship.root, env=ship.environment(), stdout=subprocess.PIPE, text=True
-        )
-        assert driver.stdout is not None
-        waits = f"one  waits for the slot {slots.slot_name('cuda', 0)} of the Prefect server\n"
-        assert any(line == waits for line in driver.stdout)
-        driver.send_signal(signal.SIGINT)
-        assert driver.wait() == 130
+    other = gpu_holder(server, 0)
+    assert other.stdout is not None
+    assert "mine\n" in other.stdout
+    driver = subprocess.Popen(
+        [sys.executable, "-u", "-c", GPU],
+        cwd=ship.root,
+        env=ship.environment(PREFECT_API_URL=server.address),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert driver.stdout is not None
+    waits = f"one  waits for {slot_name('cuda', 0)} on the Prefect server\n"
+    assert any(line == waits for line in driver.stdout)
+    driver.send_signal(signal.SIGINT)
+    assert driver.wait() == 130
+    other.communicate("\n")
     assert not (ship.root / "begun").exists()
 
 

@@ -9,29 +9,33 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-from flows import tracking
-from flows.declared import Declared
-from flows.records import write_json
-from flows.report import DRIVER, Outcome, Parent, Step
-from flows.store import EXPERIMENT
+from castaway.tasks.registry import read_params
+from castaway.tracking import stage_run
+from castaway.tracking.dvc_stage import DvcStage
+from castaway.tracking.records import write_json
+from castaway.tracking.store import EXPERIMENT
+from flows.pipeline_run import DRIVER, PipelineRun
+from flows.steps import Outcome, Step
 from tests.flows.conftest import PARAMS, REVISION
 from tests.flows.running import runs_of
 
 
 @pytest.fixture
-def run(made: Callable[[str], Declared], monkeypatch: pytest.MonkeyPatch) -> tracking.StageRun:
+def run(made: Callable[[str], DvcStage], monkeypatch: pytest.MonkeyPatch) -> stage_run.StageRun:
     """A run of which every point is written at once."""
-    monkeypatch.setattr(tracking, "INTERVAL", 0.0)
-    return tracking.StageRun(made("base"), PARAMS, {}, REVISION)
+    monkeypatch.setattr(stage_run, "INTERVAL", 0.0)
+    return stage_run.StageRun(made("base"), PARAMS, {}, REVISION)
 
 
-def log(run: tracking.StageRun, first: int, last: int) -> None:
+def log(run: stage_run.StageRun, first: int, last: int) -> None:
     for step in range(first, last):
         run._next = 0.0
         run.log(step, {"loss": float(step)})
 
 
-def assert_whole(store: str, run: tracking.StageRun, points: int) -> None:
+def end_whole(store: str, run: stage_run.StageRun, points: int) -> None:
+    """End the run: everything is in the store."""
+    run.succeed({"score": 1}, {"data/base": "a" * 32})
     client = MlflowClient(f"{store}?timeout=20")  # an address of its own: MLflow keeps what it knows of one
     found = client.get_run(str(run.run_id))
     assert (found.info.status, found.info.lifecycle_stage) == ("FINISHED", "active")
@@ -43,27 +47,15 @@ def assert_whole(store: str, run: tracking.StageRun, points: int) -> None:
     assert client.get_experiment(found.info.experiment_id).lifecycle_stage == "active"
 
 
-def test_curves_are_there_after_every_update(run: tracking.StageRun, store: str) -> None:
+def test_curves_are_there_after_every_update(run: stage_run.StageRun, store: str) -> None:
     for step in range(3):
         log(run, step, step + 1)
         assert len(MlflowClient(store).get_metric_history(str(run.run_id), "loss")) == step + 1
 
 
-def test_steps_that_are_short_are_written_together(run: tracking.StageRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tracking, "INTERVAL", 3600.0)
-    written: list[int] = []
-    batch = run._mlflow.log_batch
-    monkeypatch.setattr(
-        run._mlflow, "log_batch", lambda run_id, metrics: (written.append(len(metrics)), batch(run_id, metrics))
-    )
-    for step in range(100):
-        run.log(step, {"loss": float(step)})
-    assert written == [1]
-
-
 @pytest.mark.slow
 def test_a_store_that_is_locked_for_ten_seconds(
-    run: tracking.StageRun, store: str, capsys: pytest.CaptureFixture[str]
+    run: stage_run.StageRun, store: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log(run, 0, 2)
     locked = threading.Event()
@@ -79,14 +71,13 @@ def test_a_store_that_is_locked_for_ten_seconds(
     other.start()
     locked.wait()
     log(run, 2, 4)
-    run.succeed({"score": 1}, {"data/base": "a" * 32})
+    end_whole(store, run, 4)
     other.join()
-    assert_whole(store, run, 4)
     assert capsys.readouterr().err == ""
 
 
 def test_one_locked_database_ends_nothing(
-    run: tracking.StageRun, store: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    run: stage_run.StageRun, store: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """SQLite says so at once, without waiting, where two that read both want to write."""
     from mlflow.exceptions import MlflowException
@@ -101,45 +92,30 @@ def test_one_locked_database_ends_nothing(
 
     monkeypatch.setattr(run._mlflow, "log_batch", log_batch)
     log(run, 0, 2)
-    run.succeed({"score": 1}, {"data/base": "a" * 32})
-    assert_whole(store, run, 2)
+    end_whole(store, run, 2)
     assert capsys.readouterr().err == ""
 
 
-def test_a_store_that_is_deleted_is_filled_again(run: tracking.StageRun, store: str) -> None:
+def test_a_store_that_is_deleted_is_filled_again(run: stage_run.StageRun, store: str) -> None:
     log(run, 0, 2)
     first = run.run_id
     Path(store.removeprefix("sqlite:///")).unlink()
     log(run, 2, 4)
-    run.succeed({"score": 1}, {"data/base": "a" * 32})
+    end_whole(store, run, 4)
     assert run.run_id != first
-    assert_whole(store, run, 4)
 
 
-def test_an_experiment_that_is_deleted_is_restored(run: tracking.StageRun, store: str) -> None:
+def test_an_experiment_that_is_deleted_is_restored(run: stage_run.StageRun, store: str) -> None:
     log(run, 0, 2)
     client = MlflowClient(store)
     client.delete_experiment(client.get_run(str(run.run_id)).info.experiment_id)
     log(run, 2, 4)
     client.delete_run(str(run.run_id))
-    run.succeed({"score": 1}, {"data/base": "a" * 32})
-    assert_whole(store, run, 4)
-
-
-def test_the_next_stage_restores_an_experiment_too(
-    made: Callable[[str], Declared], run: tracking.StageRun, store: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    client = MlflowClient(store)
-    client.delete_experiment(client.get_run(str(run.run_id)).info.experiment_id)
-    following = tracking.StageRun(made("base"), PARAMS, {}, REVISION)
-    log(following, 0, 1)
-    following.succeed({"score": 1}, {"data/base": "a" * 32})
-    assert_whole(store, following, 1)
-    assert capsys.readouterr().err == ""
+    end_whole(store, run, 4)
 
 
 def test_a_repository_that_was_moved_has_its_artifacts_with_it(
-    made: Callable[[str], Declared], store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    made: Callable[[str], DvcStage], store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = made("base").root
     for name in ("before", "after"):
@@ -149,7 +125,7 @@ def test_a_repository_that_was_moved_has_its_artifacts_with_it(
     def logged_in(folder: Path) -> tuple[MlflowClient, str]:
         monkeypatch.setenv("DVC_ROOT", str(folder))  # the repository that the stage reports to
         monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{folder}/mlflow.db")
-        run = tracking.StageRun(made("base"), PARAMS, {}, REVISION)
+        run = stage_run.StageRun(made("base"), PARAMS, {}, REVISION)
         assert run.run_id
         run._mlflow.log_text(run.run_id, "of " + folder.name, "note.txt")
         run.succeed({}, {})
@@ -168,24 +144,25 @@ def test_a_repository_that_was_moved_has_its_artifacts_with_it(
 
 
 def test_a_finished_stage_that_mlflow_did_not_hear_of_is_not_called_killed(
-    made: Callable[[str], Declared], run: tracking.StageRun, store: str
+    made: Callable[[str], DvcStage], run: stage_run.StageRun, store: str
 ) -> None:
     stage, client = made("base"), MlflowClient(store)
-    unheard = tracking.StageRun(stage, PARAMS, {}, REVISION)
+    unheard = stage_run.StageRun(stage, PARAMS, {}, REVISION)
     for one in (run, unheard):
         host, number, start = client.get_run(str(one.run_id)).data.tags["process"].split(":")
         client.set_tag(str(one.run_id), "process", f"{host}:{number}:{int(start) - 1}")
     write_json(stage.root / "data/runs/base.json", {"run_id": unheard.run_id})
-    tracking.StageRun(stage, PARAMS, {}, REVISION).succeed({}, {})
+    stage_run.StageRun(stage, PARAMS, {}, REVISION).succeed({}, {})
     states = [client.get_run(str(one.run_id)).info.status for one in (run, unheard)]
     assert states == ["KILLED", "FINISHED"]
 
 
-def test_the_drivers_run_is_begun_again_in_a_new_store(made: Callable[[str], Declared], store: str) -> None:
-    outcome = Outcome(Step("base", (), "cpu", 1.0, ("data/base",)), "Ran")
-    with Parent(made("base").root, []) as parent:
+def test_the_pipelines_run_is_begun_again_in_a_new_store(made: Callable[[str], DvcStage], store: str) -> None:
+    root = made("base").root
+    step = Step("base", (), "cpu", 1.0, ("data/base",))
+    with PipelineRun(root, [], read_params(root / "params.yaml"), [step]) as parent:
         Path(store.removeprefix("sqlite:///")).unlink()
-        parent.finish([outcome])
+        parent.finish([Outcome(step, "Ran")])
     client = MlflowClient(f"{store}?timeout=20")
     (found,) = runs_of(client, DRIVER)
     assert found.info.status == "FINISHED"

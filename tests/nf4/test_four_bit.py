@@ -1,7 +1,5 @@
 """Weights in 4 bits: earlier adapters beside them, and an export that computes what was trained."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

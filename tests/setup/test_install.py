@@ -1,6 +1,5 @@
 """uv is handed what pip is configured with, and fetches CUDA only for a GPU."""
 
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -9,6 +8,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from tests.setup.test_docker import script as module_of
 
 ROOT = Path(__file__).parents[2]
 CONFIGURATION = """\
@@ -26,24 +27,16 @@ index-url = https://mirror.example.org/simple
 
 @pytest.fixture
 def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("install", ROOT / "setup" / "install.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_of("install")
 
 
 @pytest.fixture
 def pip_config(tmp_path: Path) -> str:
     """A configuration file, as pip itself reads it back."""
     (tmp_path / "pip.conf").write_text(CONFIGURATION)
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "UV_"))}
-    environment = clean | {
-        "PIP_CONFIG_FILE": str(tmp_path / "pip.conf"),
-        "HOME": str(tmp_path),
-        "PIP_CERT": "/mine.pem",
-    }
-    environment |= {"XDG_CONFIG_HOME": str(tmp_path), "XDG_CONFIG_DIRS": str(tmp_path)}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "UV_"))}
+    environment |= dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS"), str(tmp_path))
+    environment |= {"PIP_CONFIG_FILE": str(tmp_path / "pip.conf"), "PIP_CERT": "/mine.pem"}
     return subprocess.check_output([sys.executable, "-m", "pip", "config", "list"], text=True, env=environment)
 
 
@@ -56,13 +49,10 @@ def test_uv_gets_what_pip_is_configured_with(script: ModuleType, pip_config: str
         "UV_FIND_LINKS": "/srv/wheels,/srv/more,wheels.example.org/list",
         "SSL_CERT_FILE": "/mine.pem",
     }
-
-
-def test_a_setting_for_uv_itself_holds(script: ModuleType, pip_config: str) -> None:
+    # A setting for uv itself holds.
     mine = {"UV_DEFAULT_INDEX": "https://mine.example.org/simple", "UV_TORCH_BACKEND": "cu130"}
     environment = script.uv_environment(pip_config, mine)
-    assert environment["UV_DEFAULT_INDEX"] == mine["UV_DEFAULT_INDEX"]
-    assert "UV_TORCH_BACKEND" not in environment
+    assert environment["UV_DEFAULT_INDEX"] == mine["UV_DEFAULT_INDEX"] and "UV_TORCH_BACKEND" not in environment
 
 
 def test_only_a_host_with_a_gpu_gets_cuda(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:

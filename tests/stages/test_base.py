@@ -1,28 +1,27 @@
 """Pretraining rows: a situation is read once, and each answer is learned as if it stood alone. Given models: copied."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
+from castaway.bases.tiny import Document
 from castaway.config.bases import PathParams
-from castaway.datasets.pretraining import Document
 from castaway.errors import CastawayError
 from castaway.models.policy import load_model
 from castaway.models.tokens import ChatTokenizer
 from stages.base import WIDTH, AnswerTrainer, check_lengths, collate, document_tokens, packed, run
 from stages.context import Context
-from tests.castaway.models.given import write_gguf
+from tests.castaway.bases.given import write_gguf
 from tests.castaway.rl.small import shipped, student
+from tests.miniature import GIVEN
 
 
 def test_answers_that_share_a_situation_are_scored_as_if_alone() -> None:
     actor, tokenizer = student()
     messages = ({"role": "user", "content": "which way"},)
     answers = ("ACTION: LEFT", "REASONING: a\nACTION: RIGHT")
-    rows = [document_tokens(tokenizer, Document(messages, answers))]
-    batch = collate(packed(rows[:1]), tokenizer.pad)
+    batch = collate(packed([document_tokens(tokenizer, Document(messages, answers))]), tokenizer.pad)
     labels = batch.pop("labels")
     shared = torch.log_softmax(actor.policy(**batch).logits, -1)[0]
     learned = [(place, token) for place, token in enumerate(labels[0].tolist()) if token != -100]
@@ -37,19 +36,7 @@ def test_answers_that_share_a_situation_are_scored_as_if_alone() -> None:
     assert torch.allclose(together, torch.stack([score for score, _ in alone]), atol=1e-5)
 
 
-def test_the_loss_is_the_usual_one() -> None:
-    actor, tokenizer = student()
-    answers = ("ACTION: LEFT", "REASONING: a\nACTION: RIGHT")
-    messages = ({"role": "user", "content": "which way"},)
-    rows = [document_tokens(tokenizer, Document(messages, answers[:count])) for count in (1, 2)]
-    rows = [row for piece in rows for row in packed([piece])]
-    usual = actor.policy(**collate(rows, tokenizer.pad)).loss
-    model = actor.causal
-    found = AnswerTrainer.compute_loss(None, model, collate(rows, tokenizer.pad))  # type: ignore[arg-type]
-    assert torch.allclose(found, usual, atol=1e-6)
-
-
-def test_documents_in_one_row_do_not_see_each_other() -> None:
+def test_the_loss_is_the_usual_one_and_documents_in_one_row_do_not_see_each_other() -> None:
     actor, tokenizer = student()
     turns = ("which way", "REASONING a", "ACTION LEFT RIGHT", "way")
     documents = [Document(({"role": "user", "content": turn},), ("ACTION: LEFT", "ACTION: RIGHT")) for turn in turns]
@@ -58,19 +45,18 @@ def test_documents_in_one_row_do_not_see_each_other() -> None:
     assert len(row["input_ids"]) == sum(len(piece["input_ids"]) for piece in pieces) <= WIDTH
 
     def loss(rows: list[dict[str, list[int]]]) -> float:
-        found = AnswerTrainer.compute_loss(None, actor.causal, collate(rows, tokenizer.pad))  # type: ignore[arg-type]
-        return float(found)
+        return float(AnswerTrainer.compute_loss(None, actor.causal, collate(rows, tokenizer.pad)))  # type: ignore[arg-type]
 
-    assert abs(loss([row]) - loss([one for piece in pieces for one in packed([piece])])) < 1e-6
+    alone = [one for piece in pieces for one in packed([piece])]
+    assert abs(loss([row]) - loss(alone)) < 1e-6
+    assert abs(loss(alone) - float(actor.policy(**collate(alone, tokenizer.pad)).loss)) < 1e-5
 
 
 def test_prompts_that_fill_the_context_are_refused() -> None:
     _, tokenizer = student()
     long, short = ("way " * 600, "way")
-    pieces = [
-        document_tokens(tokenizer, Document(({"role": "user", "content": asked},), ("ACTION: LEFT",)))
-        for asked in [long] * 2 + [short] * 98
-    ]
+    asked = [({"role": "user", "content": text},) for text in [long] * 2 + [short] * 98]
+    pieces = [document_tokens(tokenizer, Document(messages, ("ACTION: LEFT",))) for messages in asked]
     with pytest.raises(CastawayError, match=r"^in 2 of 100 documents of the text of bases\.games the prompt alone"):
         check_lengths(pieces, "games")
     check_lengths([*pieces[1:], pieces[-1]], "games")
@@ -78,14 +64,9 @@ def test_prompts_that_fill_the_context_are_refused() -> None:
 
 def test_a_model_that_exists_is_copied_and_counted(tmp_path: Path) -> None:
     original = write_gguf(tmp_path / "model.gguf")
-    params = shipped().model_copy(update={"bases": {"given": PathParams(path="model.gguf")}})
-
-    def nothing(*_: Any) -> None:
-        pass
-
-    context = Context(
-        tmp_path, params, "given", "given", "base", nothing, tmp_path / "scratch", nothing, nothing, "cpu"
-    )
+    params = shipped().model_copy(update={"bases": {"given": PathParams(**GIVEN, path="model.gguf")}})
+    scratch = tmp_path / "scratch"
+    context = Context(root=tmp_path, params=params, run="given", base="given", stage="base", scratch=scratch)
     figures = run(context)
     assert figures == {"parameters": original.model.num_parameters(), "vocabulary": original.tokenizer.get_vocab_size()}
     tokenizer, model = ChatTokenizer.load(context.output), load_model(context.output)

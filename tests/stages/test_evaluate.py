@@ -1,32 +1,26 @@
 """The evaluation with a server, where there is none; and players without a model."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from castaway.config.params import Params
-from castaway.datasets.jsonl import write_rows
-from castaway.datasets.scripted import Demonstration
-from castaway.envs.strictbot.teaching import StrictbotRules
-from castaway.errors import CastawayError
-from castaway.models.tiny import new_model
+from castaway.envs.strictbot.environment import StrictbotRules
 from castaway.tasks.environment import HELD_OUT_START
 from castaway.tasks.registry import task_of
 from castaway.tasks.reply import parse_reply
+from stages import evaluate
 from stages.context import Context
-from stages.evaluate import run, scripted
-from tests.castaway.rl.small import shipped, small_base, student
+from stages.evaluate import scripted
+from tests.castaway.rl.small import shipped, student
 
 
 def context_of(root: Path, params: Params) -> Context:
     """A context that records nothing."""
-
-    def nothing(*_: Any) -> None:
-        pass
-
     scratch = root / "scratch"
-    return Context(root, params, "strictbot", "answers", "evaluate", nothing, scratch, nothing, nothing, "cpu")
+    return Context(root=root, params=params, run="strictbot", base="answers", stage="evaluate", scratch=scratch)
 
 
 def test_the_random_player_draws_what_the_rules_list_and_is_idle_where_they_list_nothing(
@@ -44,16 +38,22 @@ def test_the_random_player_draws_what_the_rules_list_and_is_idle_where_they_list
     assert {parse_reply(one.text).action for one in random(prompts)} == {environment.idle}
 
 
-def test_without_vllm_one_sentence_says_what_to_install(tmp_path: Path) -> None:
+def test_the_reward_model_is_loaded_when_the_server_has_its_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[str] = []
+
+    @contextmanager
+    def serving(context: Context, adapters: list[Path]) -> Iterator[str]:
+        events.append(f"server of {len(adapters)} adapters")
+        yield "http://127.0.0.1:1/v1"
+
+    monkeypatch.setattr(evaluate, "_serving", serving)
+    monkeypatch.setattr(evaluate, "_scorer", lambda *_: events.append("reward model"))
+    monkeypatch.setattr(evaluate.ServedPolicy, "use", lambda *_: None)
+    monkeypatch.setattr(evaluate.ChatTokenizer, "load", lambda _: student()[1])
     params = shipped().for_run("strictbot")
-    served = params.evaluate.model_copy(update={"sampler": "vllm", "best_of": 1})
-    _, tokenizer = student()
-    base, data = tmp_path / "data/answers/base", tmp_path / "data/strictbot/dataset"
-    new_model(small_base(), tokenizer.tokenizer).save_pretrained(base)
-    tokenizer.save(base)
-    data.mkdir(parents=True)
-    write_rows(data / "demonstrations.jsonl", [Demonstration(({"role": "user", "content": "which"},), "LEFT", "a")])
-    context = context_of(tmp_path, params.model_copy(update={"evaluate": served}))
-    with pytest.raises(CastawayError, match=r"^there is no vLLM in .*/\.venv-vllm; this host .* install") as caught:
-        run(context)
-    assert "\n" not in str(caught.value)
+    best_of_4 = params.evaluate.model_copy(update={"best_of": 4})
+    context = context_of(tmp_path, params.model_copy(update={"evaluate": best_of_4}))
+    assert [name for together in evaluate._served(context) for name in together] == ["base", "sft", "ppo", "final"]
+    assert events == ["server of 0 adapters", "server of 1 adapters", "reward model"]

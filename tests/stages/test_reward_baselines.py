@@ -1,10 +1,12 @@
 """The baselines of the reward model find a leak where there is one, and none in balanced pairs."""
 
+from collections.abc import Callable
 from random import Random
 
 import pytest
 
-from castaway.datasets.scripted import Pair, balanced_pairs
+from castaway.datasets.jsonl import Row, pair
+from castaway.datasets.scripted import balanced_pairs
 from castaway.tasks.environment import Prompt
 from castaway.tasks.reply import Reply
 from stages.reward_model import answer_only_accuracy, prompt_only_accuracy
@@ -14,40 +16,35 @@ ACTIONS = ["WAIT", "MOVE EAST", "MOVE WEST", "EAT apple", "BUILD hull", "GATHER 
 
 def situations(random: Random, count: int) -> list[tuple[Prompt, Reply]]:
     """Prompts that say in other words which action is right."""
-    chosen = [random.randrange(len(ACTIONS)) for _ in range(count)]
     return [
         (
             Prompt("Eve", "colonist", ({"role": "user", "content": f"sign {n} {random.randrange(99)}"},), None),
             Reply("aim", ACTIONS[n]),
         )
-        for n in chosen
+        for n in [random.randrange(len(ACTIONS)) for _ in range(count)]
     ]
 
 
-def balanced(seed: int, count: int) -> list[Pair]:
+def balanced(seed: int, count: int, change: Callable[[str, str], tuple[str, str]] = lambda *pair: pair) -> list[Row]:
     random = Random(seed)
-    return balanced_pairs(situations(random, count), count, random, 0.0, "")
+    rows = balanced_pairs(situations(random, count), count, random, 0.0, "")
+    return [pair(prompt, *change(chosen, rejected)) for prompt, chosen, rejected in rows]
 
 
-def test_a_planted_answer_leak_is_found() -> None:
-    def leaky(seed: int, count: int) -> list[Pair]:
-        return [
-            Pair(pair.messages, "BUILD hull", pair.rejected.replace("BUILD hull", "WAIT"))
-            for pair in balanced(seed, count)
-        ]
-
-    assert answer_only_accuracy(leaky(1, 600), leaky(2, 200), seed=1) > 0.9
-
-
-def test_a_leak_of_style_is_found() -> None:
-    def leaky(seed: int, count: int) -> list[Pair]:
-        return [Pair(pair.messages, f"{pair.chosen} now", pair.rejected) for pair in balanced(seed, count)]
-
-    assert answer_only_accuracy(leaky(1, 600), leaky(2, 200), seed=1) > 0.9
+@pytest.mark.parametrize(
+    "leak",
+    [
+        lambda chosen, rejected: ("BUILD hull", rejected.replace("BUILD hull", "WAIT")),
+        lambda chosen, rejected: (f"{chosen} now", rejected),
+    ],
+    ids=["of the answer", "of style"],
+)
+def test_a_planted_leak_is_found(leak: Callable[[str, str], tuple[str, str]]) -> None:
+    assert answer_only_accuracy(balanced(1, 600, leak), balanced(2, 200, leak), seed=1) > 0.9
 
 
 def test_a_single_pair_teaches_nothing() -> None:
-    one = Pair(({"role": "user", "content": "a"},), "ACTION: LEFT", "ACTION: RIGHT")
+    one = pair([{"role": "user", "content": "a"}], "ACTION: LEFT", "ACTION: RIGHT")
     assert answer_only_accuracy([one], [one], seed=1) == prompt_only_accuracy([one], [one], seed=1) == 0.5
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from benchmarks.attempts import distinct_attempts
+from castaway.bases.tiny import new_model, train_tokenizer
 from castaway.config.sections import LoraParams
 from castaway.models.policy import new_adapter, save_adapter
-from castaway.models.tiny import new_model, train_tokenizer
-from castaway.serving.server import Server, running
-from castaway.serving.vllm import Serving, read_adapter
-from castaway.teacher.inspection import distinct_attempts
-from castaway.teacher.question import question
+from castaway.rollout.server import Server, running
+from castaway.rollout.vllm import Serving, read_adapter
+from castaway.teacher.protocol import question
 from tests.castaway.rl.small import ROOT, small_base
 from tests.vllm.game import ENVIRONMENT, RUBRIC, RULES
 

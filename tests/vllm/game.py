@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from benchmarks.attempts import distinct_attempts
 from castaway.envs.marooned.environment import MaroonedEnvironment
 from castaway.tasks.registry import read_params, task_of
 from castaway.tasks.reply import Reply
-from castaway.teacher.base import Attempt
-from castaway.teacher.inspection import distinct_attempts
+from castaway.tasks.verdict import Attempt
 
 ENVIRONMENT = MaroonedEnvironment("skiff", "compact")
 RUBRIC = task_of(read_params(Path(__file__).parents[2] / "params.yaml"), "marooned").rubric()

@@ -12,16 +12,15 @@ import torch
 
 from castaway.config.sections import LoraParams
 from castaway.envs.marooned.environment import MaroonedEnvironment
-from castaway.errors import CastawayError
 from castaway.models.policy import load_model, new_adapter
 from castaway.models.tokens import ChatTokenizer
-from castaway.rl.actor_critic import ActorCritic
 from castaway.rl.ppo import PpoTrainer
-from castaway.rl.rollout import Generation
-from castaway.rl.sampling import SamplingRules
-from castaway.rl.served_sampler import ServedSampler
-from castaway.serving.server import Server, running
-from castaway.serving.vllm import Serving
+from castaway.rollout.actor_critic import ActorCritic
+from castaway.rollout.play import Generation
+from castaway.rollout.sampling import SamplingRules
+from castaway.rollout.served_policy import ServedSampler
+from castaway.rollout.server import Server, running
+from castaway.rollout.vllm import Serving
 from castaway.teacher.rules import RulesTeacher
 from tests.castaway.rl.small import ROOT, NoScorer, ppo_params, source_of, stirred
 from tests.vllm.game import RULES, illegal
@@ -48,7 +47,7 @@ def student(weights: Path) -> tuple[ActorCritic, ChatTokenizer]:
 
 
 def rules_of(tokenizer: ChatTokenizer) -> SamplingRules:
-    return SamplingRules.of(tokenizer, temperature=TEMPERATURE, max_new_tokens=LONGEST, tokens_per_pass=4096)
+    return SamplingRules(TEMPERATURE, LONGEST, tokenizer.stops, tokenizer.pad, 4096)
 
 
 def logprobs(actor: ActorCritic, answers: list[Generation]) -> list[list[float]]:
@@ -91,7 +90,7 @@ def test_replies_come_from_the_adapter_of_the_moment(
 def test_ppo_learns_from_them(server: Server, student: tuple[ActorCritic, ChatTokenizer], tmp_path: Path) -> None:
     actor, tokenizer = student
     settings = {"steps": 3, "episodes_per_step": 2, "max_new_tokens": LONGEST, "temperature": TEMPERATURE}
-    params = ppo_params(**settings, importance_cap=2.0, ahead=True, sampler="vllm")
+    params = ppo_params(**settings, importance_cap=2.0, async_rollout=True, sampler="vllm")
     trainer = PpoTrainer(
         actor,
         tokenizer,
@@ -101,15 +100,8 @@ def test_ppo_learns_from_them(server: Server, student: tuple[ActorCritic, ChatTo
         params,
         1,
         source_of(seats=("crew",)),
-        lambda actor, generator: ServedSampler(server.url, tmp_path, tokenizer, rules_of(tokenizer), actor),
+        ServedSampler(server.url, tmp_path, tokenizer, rules_of(tokenizer), actor),
     )
     steps = [trainer.step() for _ in range(3)]
     assert all(isfinite(value) for values in steps for value in values.values())
     assert abs(steps[0]["reference_kl"]) < 1e-3 < abs(steps[2]["reference_kl"])
-
-
-def test_a_server_that_is_gone_is_told(student: tuple[ActorCritic, ChatTokenizer], tmp_path: Path) -> None:
-    actor, tokenizer = student
-    sampler = ServedSampler("http://127.0.0.1:9/v1", tmp_path, tokenizer, rules_of(tokenizer), actor)
-    with pytest.raises(CastawayError, match=r"sampler at .* failed"):
-        sampler.refresh()

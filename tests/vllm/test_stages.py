@@ -13,29 +13,33 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from castaway.datasets.scripted import read_demonstrations
+from castaway.datasets.jsonl import DEMONSTRATIONS, read_rows
 from castaway.models.policy import load_model
 from castaway.models.tokens import ChatTokenizer
-from castaway.rl.actor_critic import ActorCritic
-from castaway.serving.server import running
-from castaway.serving.vllm import Serving
+from castaway.rollout.actor_critic import ActorCritic
+from castaway.rollout.server import running
+from castaway.rollout.vllm import Serving
 from castaway.tasks.environment import HELD_OUT_START
 from castaway.tasks.registry import task_of
 from stages import evaluate
 from tests.castaway.rl.small import ROOT
 from tests.families import write_family
 from tests.miniature import edited
-from tests.test_families import built, context_of, write_params
+from tests.test_families import built, context_of, texts, update, write_params
 from tests.vllm.test_sampler import TEMPERATURE, differences
 
 RUN = "strictbot"
 SERVED: dict[str, dict[str, Any]] = {
     "sft": {"learning_rate": 1e-2},
-    "ppo": {"sampler": "vllm", "importance_cap": 2.0, "learning_rate": 1e-2, "max_new_tokens": 260},
+    "ppo": {
+        "learning_rate": 1e-2,
+        "rollout": {"sampler": "vllm", "episodes_per_step": 4},
+        "loss": {"importance_cap": 2.0},
+    },
     "correction_sft": {"learning_rate": 1e-1},
     "evaluate": {"sampler": "vllm", "temperature": TEMPERATURE},
 }
-"""The rates are high, so that two steps tell the policies apart."""
+"""The rates are high, and there are corrections for two steps: the first of a warm-up trains at a rate of 0."""
 LONGEST = 24
 
 
@@ -43,12 +47,11 @@ LONGEST = 24
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The parameters of the run, on a random model."""
     root = tmp_path_factory.mktemp("served")
-    write_family("qwen2", root / "model", ["REASONING: the value is wrong\nACTION: That is not right."] * 5)
+    write_family("qwen2", root / "model", texts())
     write_params(root, "model", "float32")
     (root / ".venv-vllm").symlink_to(ROOT / ".venv-vllm")
     with edited(root / "params.yaml") as params:
-        for section, keys in SERVED.items():
-            params[section].update(keys)
+        update(params, SERVED)
     return root
 
 
@@ -66,12 +69,7 @@ def servers(root: Path) -> list[psutil.Process]:
 
 def test_a_server_draws_the_replies_of_ppo_and_of_the_evaluation(root: Path, metrics: dict[str, Any]) -> None:
     assert metrics["ppo"]["steps"] == 2
-    policies = ("base", "sft", "ppo", "final")
-    assert list(metrics["evaluate"]) == [
-        *("base", "sft", "sft_best_of_2", "ppo", "final", "final_best_of_2"),
-        *("demonstrators", "expert", "random"),
-    ]
-    assert {metrics["evaluate"][name]["episodes"] for name in policies} == {3}
+    assert {metrics["evaluate"][name]["episodes"] for name in ("base", "sft", "sft_best_of_2", "ppo", "final")} == {1}
     for stage in ("ppo", "evaluate"):
         assert "Application startup complete" in (root / "scratch" / RUN / stage / "sampler/log").read_text("utf-8")
     assert servers(root) == []
@@ -115,14 +113,14 @@ def test_a_failure_leaves_no_server(root: Path, metrics: dict[str, Any], monkeyp
 def test_the_merged_model_answers_there_as_in_transformers(root: Path, metrics: dict[str, Any]) -> None:
     folder = root / "data" / RUN / "merge"
     tokenizer, model = ChatTokenizer.load(folder), AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    rows = read_demonstrations(root / "data" / RUN / "dataset/demonstrations.jsonl")[:4]
+    rows = read_rows(root / "data" / RUN / "dataset/demonstrations.jsonl", DEMONSTRATIONS).take(4)
     serving = Serving(str(folder), "merged", port=0, environment=ROOT / ".venv-vllm", log=root / "merged.log")
     settings = {"model": "merged", "temperature": 0.0, "max_tokens": LONGEST, "return_token_ids": True}
     with running(serving) as server, httpx.Client(trust_env=False, timeout=60) as client:
         for row in rows:
-            asked = client.post(f"{server.url}/chat/completions", json={**settings, "messages": row.messages})
+            asked = client.post(f"{server.url}/chat/completions", json={**settings, "messages": row["prompt"]})
             body = asked.raise_for_status().json()
-            prompt = tokenizer.prompt(row.messages)
+            prompt = tokenizer.prompt(row["prompt"])
             assert body["prompt_token_ids"] == prompt
             drawn = model.generate(torch.tensor([prompt]), max_new_tokens=LONGEST, do_sample=False)
             assert body["choices"][0]["token_ids"] == drawn[0, len(prompt) :].tolist()

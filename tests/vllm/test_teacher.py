@@ -11,20 +11,15 @@ import signal
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
-from time import monotonic
 
-import httpx
-import pytest
-
-from castaway.serving.server import Server, running
-from castaway.serving.vllm import Serving
-from castaway.teacher.answer import answer_schema, parse_answer
-from castaway.teacher.base import Attempt, TeacherOutage
+from castaway.rollout.server import Server, running
+from castaway.rollout.vllm import Serving
+from castaway.tasks.verdict import Attempt
 from castaway.teacher.chat_client import ChatClient, Endpoint
-from castaway.teacher.question import question
+from castaway.teacher.protocol import answer_schema, parse_answer, question
 from castaway.teacher.rules import RulesTeacher
-from castaway.teacher.served import Conduct, ServedTeacher
-from tests.castaway.serving.test_server import group_of
+from castaway.teacher.served import ServedOptions, ServedTeacher
+from tests.castaway.rollout.test_server import group_of
 from tests.vllm.game import RUBRIC, RULES, illegal, legal
 
 LONG = 3000
@@ -32,8 +27,10 @@ LONG = 3000
 
 
 def teacher_of(server: Server, on_outage: str = "pause", deadline: float = 90.0, tokens: int = LONG) -> ServedTeacher:
-    endpoint = Endpoint(server.url, "teacher", answer_tokens=tokens, deadline_seconds=deadline)
-    return ServedTeacher(RUBRIC, RULES, endpoint, Conduct(on_outage=on_outage))  # type: ignore[arg-type]
+    endpoint = Endpoint(
+        server.url, "teacher", answer_tokens=tokens, deadline_seconds=deadline, patience_seconds=deadline
+    )
+    return ServedTeacher(RUBRIC, RULES, endpoint, ServedOptions(on_outage=on_outage))  # type: ignore[arg-type]
 
 
 def answers(server: Server, model: str, attempts: Sequence[Attempt]) -> list[str]:
@@ -53,15 +50,6 @@ def answers(server: Server, model: str, attempts: Sequence[Attempt]) -> list[str
 def test_whatever_the_model_its_answers_fit_the_schema(server: Server) -> None:
     found = answers(server, "teacher", illegal(64))
     assert len({parse_answer(text) for text in found}) > 16
-
-
-def test_without_the_schema_the_same_model_talks_nonsense(server: Server) -> None:
-    asked = {"model": "teacher", "messages": question(RUBRIC, RULES, illegal(1)[0]), "max_tokens": 64}
-    with httpx.Client(trust_env=False, timeout=60) as client:
-        for ignored in ({}, {"guided_json": answer_schema()}):
-            reply = client.post(f"{server.url}/chat/completions", json={**asked, **ignored, "temperature": 0.0})
-            with pytest.raises(ValueError):
-                parse_answer(reply.raise_for_status().json()["choices"][0]["message"]["content"])
 
 
 def test_sixty_four_questions_at_once_become_verdicts_where_the_player_was_right(server: Server) -> None:
@@ -93,7 +81,7 @@ def test_an_adapter_beside_the_base_answers_under_its_own_name_and_as_another(se
 def test_a_server_that_is_killed_and_started_again_at_its_address_is_waited_for(serving: Serving) -> None:
     asked = legal(48)
     with running(serving) as first:
-        teacher = teacher_of(first, deadline=180.0)
+        teacher = teacher_of(first, deadline=600.0)
         judged: list[object] = []
         judging = threading.Thread(target=lambda: judged.extend(teacher.judge(asked)), daemon=True)
         judging.start()
@@ -103,23 +91,9 @@ def test_a_server_that_is_killed_and_started_again_at_its_address_is_waited_for(
         first.process.wait()
     assert group_of(first.process.pid) == []
     with running(replace(serving, port=first.serving.port)) as second:
-        judging.join(180)
+        judging.join(600)
         assert not judging.is_alive() and len(judged) == 48
         assert second.url == first.url
     assert teacher.counts["tries"] > 48, "the kill came too late to be noticed"
     assert {verdict.source for verdict in judged} == {"teacher"}  # type: ignore[attr-defined]
-    stays_dead(first, asked)
     teacher.close()
-
-
-def stays_dead(server: Server, asked: list[Attempt]) -> None:
-    """A server that does not come back ends in a pause, or in the rules, before the deadline."""
-    began = monotonic()
-    paused, going_on = teacher_of(server, "pause", 2.0), teacher_of(server, "rules", 2.0)
-    # The last try before the deadline may be cut off by it, on a busy machine, before it is refused.
-    with pytest.raises(TeacherOutage, match=r"takes no connections|did not answer before the deadline"):
-        paused.judge(asked)
-    assert going_on.judge(asked) == RulesTeacher(RULES).judge(asked)
-    assert going_on.counts["outages"] == 48 and monotonic() - began < 20
-    paused.close()
-    going_on.close()

@@ -8,30 +8,23 @@ components that can be built or, for a traitor, damaged; `far` is a traitor out 
 may have broken the ship unseen, and `blamed` is the strength of what the log holds against the sailor itself.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
-from castaway.envs.marooned.actions import Action
-from castaway.envs.marooned.checks import build_problem
-from castaway.envs.marooned.conduct import refuse
+from castaway.envs.marooned.actions import Action, build_problem, refuse
 from castaway.envs.marooned.observation import Mate, Observation
 from castaway.envs.marooned.state import Place, SeenPile, distance
 
 Nearest = dict[str, tuple[tuple[bool, int, str], SeenPile]]
 """Resource to its best pile, with the key that piles are compared by; see `nearest_piles`."""
 
-WORDS_HEARD = 40
-"""Number of characters of the last message that are shown."""
+WORDS_HEARD = 40  # number of characters of the last message that are shown
 
 
 def system_text(observation: Observation) -> str:
-    """The system message: name and role of the sailor."""
     return f"You are {observation.name} the {observation.role}"
 
 
 def user_text(observation: Observation) -> str:
-    """The user message: what the sailor knows."""
     useful = [*observation.scenario.materials, *observation.scenario.food]
     near = nearest_piles(observation)
     goal = _nearest(near, _wanted(observation))
@@ -41,11 +34,12 @@ def user_text(observation: Observation) -> str:
     ship = " ".join(f"{name} {points}" for name, points in observation.ship.items())
     kind, amount = next(iter(bringable(observation).items()), ("nothing", 0))
     meal = "fed" if observation.ate else "hungry"
+    blamed = max((clue.strength for clue in observation.clues if clue.about == observation.name), default=0)
+    here = (mate.name for mate in observation.mates if mate.status == "alive" and mate.place == observation.place)
     return "\n".join(
         [
             *_talk(observation),
             *_rarities(observation, useful),
-            *([f"weather {observation.weather}"] if observation.weather else []),
             f"day {observation.day} turn {observation.turn} suspect {named} {strength} vote {vote}",
             f"crew {' '.join(_mate(observation, mate) for mate in observation.mates)}",
             f"ship {ship}",
@@ -53,9 +47,9 @@ def user_text(observation: Observation) -> str:
             " ".join(["piles", *(_pile(observation, near, kind) for kind in observation.scenario.resources)]),
             f"pack {_count(observation.backpack, useful)} room {observation.scenario.backpack - observation.load}",
             f"you {observation.symptoms or 'well'} {meal} energy {observation.energy} "
-            f"blamed {_blamed(observation)} {observation.phase.name} "
+            f"blamed {blamed} {observation.phase.name} "
             f"next {fetch} camp {_way(observation.place, observation.camp)} bring {kind} {amount} "
-            f"beside {_beside(observation)} lurks {lurker(observation) or 'nobody'} ready {_ready(observation)}",
+            f"beside {next(here, 'nobody')} lurks {lurker(observation) or 'nobody'} ready {_ready(observation)}",
         ]
     )
 
@@ -72,9 +66,8 @@ def nearest_piles(observation: Observation) -> Nearest:
     near, the first by name has the claim, so that they do not both walk to the same pile.
     """
     level, x, y = observation.place
-    me = observation.name
     # Plain loops instead of `steps` and `any`: every prompt runs this for all piles.
-    places = [(mate.place, mate.name < me) for mate in observation.mates if mate.place is not None]
+    places = [(mate.place, mate.name < observation.name) for mate in observation.mates if mate.place is not None]
     claims = [(east, south, before) for (where, east, south), before in places if where == level]
     best: Nearest = {}
     for pile in observation.piles:
@@ -96,8 +89,8 @@ def nearest_piles(observation: Observation) -> Nearest:
 
 
 def _nearest(best: Nearest, kinds: Collection[str]) -> SeenPile | None:
-    found = min((best[kind] for kind in kinds if kind in best), key=lambda one: one[0], default=None)
-    return found[1] if found else None
+    first = min((best[kind] for kind in kinds if kind in best), key=lambda keyed: keyed[0], default=None)
+    return first[1] if first else None
 
 
 def remaining_need(observation: Observation) -> dict[str, int]:
@@ -112,19 +105,15 @@ def remaining_need(observation: Observation) -> dict[str, int]:
 
 
 def next_pile(observation: Observation) -> SeenPile | None:
-    """The nearest pile of a material that the ship needs beyond what the store holds and the sailor carries."""
     return nearest_pile(observation, _wanted(observation))
 
 
 def _wanted(observation: Observation) -> list[str]:
-    need = remaining_need(observation)
-    return [kind for kind, amount in need.items() if amount > observation.backpack.get(kind, 0)]
+    return [kind for kind, need in remaining_need(observation).items() if need > observation.backpack.get(kind, 0)]
 
 
 def bringable(observation: Observation) -> dict[str, int]:
-    """Ship materials that the sailor carries, with amounts."""
-    materials = observation.scenario.materials
-    return {kind: amount for kind, amount in observation.backpack.items() if kind in materials}
+    return {kind: amount for kind, amount in observation.backpack.items() if kind in observation.scenario.materials}
 
 
 def ready_components(observation: Observation) -> list[str]:
@@ -140,7 +129,6 @@ def ready_components(observation: Observation) -> list[str]:
 
 
 def _ready(observation: Observation) -> str:
-    """The first of the `ready_components`; without any, `far` for a traitor that has to come nearer to the ship."""
     out_of_reach = distance(observation.place, observation.camp) > observation.scenario.sabotage_range
     idle = "far" if observation.role == "traitor" and out_of_reach else "nothing"
     return next(iter(ready_components(observation)), idle)
@@ -152,12 +140,11 @@ def lurker(observation: Observation) -> str:
         return ""
     reach = observation.scenario.sabotage_range
     mates = [mate for mate in observation.mates if mate.status == "alive"]
-    found = [mate.name for mate in mates if mate.place and 0 < distance(mate.place, observation.camp) <= reach]
-    return found[0] if len(found) == 1 else ""
+    near = [mate.name for mate in mates if mate.place and 0 < distance(mate.place, observation.camp) <= reach]
+    return near[0] if len(near) == 1 else ""
 
 
 def steps(start: Place, end: Place) -> int:
-    """Walking distance in steps on one level (Manhattan distance)."""
     return abs(start[1] - end[1]) + abs(start[2] - end[2])
 
 
@@ -180,7 +167,6 @@ def _count(box: dict[str, int], resources: list[str]) -> str:
 
 
 def _rarities(observation: Observation, useful: list[str]) -> list[str]:
-    """Lines that are in the table only if there is something to show: a stair, and rare resources."""
     lines = [f"stair {observation.stair[0]}"] if observation.stair else []
     for name, box in (("store", observation.store), ("pack", observation.backpack)):
         rare = [kind for kind in box if kind not in useful]
@@ -194,25 +180,13 @@ def _mate(observation: Observation, mate: Mate) -> str:
     return f"{mate.name} {_way(observation.place, mate.place)}"
 
 
-def _beside(observation: Observation) -> str:
-    """The first sailor on the same tile, who helps to build and sees a sabotage."""
-    here = (mate.name for mate in observation.mates if mate.status == "alive" and mate.place == observation.place)
-    return next(here, "nobody")
-
-
 def _suspect(observation: Observation) -> tuple[str, int]:
-    """The living mate that the strongest clue names, and the strength of the clue."""
     living = {mate.name for mate in observation.mates if mate.status == "alive"}
     named = [clue for clue in observation.clues if clue.about in living]
     if not named:
         return "nobody", 0
     worst = max(named, key=lambda clue: (clue.strength, clue.day, clue.turn, clue.about))
     return worst.about, worst.strength
-
-
-def _blamed(observation: Observation) -> int:
-    """The strength of the strongest clue against the sailor itself."""
-    return max((clue.strength for clue in observation.clues if clue.about == observation.name), default=0)
 
 
 def _talk(observation: Observation) -> list[str]:

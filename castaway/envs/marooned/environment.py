@@ -10,71 +10,46 @@
   sailors are alive.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
-from random import Random
 from typing import Any
 
 from castaway.envs.marooned import compact, full
-from castaway.envs.marooned.actions import WAIT, Action
-from castaway.envs.marooned.conduct import read
+from castaway.envs.marooned.actions import WAIT, Action, read
 from castaway.envs.marooned.engine import Game
 from castaway.envs.marooned.observation import Observation
 from castaway.envs.marooned.scenario import load_scenario
-from castaway.envs.marooned.scripted import Saboteur, Script, Worker
+from castaway.envs.marooned.scripted import Script, role_script
 from castaway.envs.marooned.state import Sailor
 from castaway.envs.marooned.teaching import MaroonedRules
 from castaway.tasks.environment import Message, Outcome, Prompt, TextEnvironment
 
-Casting = Callable[[str, Random], Script]
-"""Returns the script that plays a role which the caller does not play."""
-
-
-def standard_casting(role: str, random: Random) -> Script:
-    """The standard scripts: competent colonists, an active saboteur."""
-    return Saboteur() if role == "traitor" else Worker()
-
 
 class MaroonedEnvironment(TextEnvironment):
-    """The environment; it holds one game at a time. See the module docstring."""
-
     name = "marooned"
     seats = ("crew", "traitor", "all")
     idle = "WAIT"
 
-    def __init__(self, scenario: str, rendering: str, casting: Casting = standard_casting) -> None:
-        """Make an environment for games of one scenario; `rendering` is `compact` or `full`."""
+    def __init__(self, scenario: str, rendering: str) -> None:
         self.scenario = load_scenario(scenario)
         self.agents = tuple(self.scenario.crew)
         self.rules = MaroonedRules(sentences=rendering == "full")
         self._rendering: Any = {"compact": compact, "full": full}[rendering]
-        self._casting = casting
 
     def reset(self, task_id: int, seat: str) -> None:
-        """Start the game of `task_id`.
-
-        Raises:
-            ValueError: the id is negative or the seat unknown.
-        """
         if task_id < 0 or seat not in self.seats:
             raise ValueError(f"there is no episode {task_id} with seat {seat!r}; seats are {', '.join(self.seats)}")
         self._game = Game(self.scenario, task_id)
         self._seat = seat
-        sailors = self._game.world.sailors.values()
-        self._scripts = {
-            # Each sailor has its own seed; with up to 15 sailors the seeds of two task ids do not overlap.
-            sailor.name: self._casting(sailor.role, Random(task_id * 16 + number + 1))
-            for number, sailor in enumerate(sailors)
+        self._scripts: dict[str, Script] = {
+            sailor.name: role_script(sailor.role)
+            for sailor in self._game.world.sailors.values()
             if seat != "all" and (sailor.role == "traitor") != (seat == "traitor")
         }
         self._last: dict[str, str] = {}
         self._asked: tuple[Prompt, ...] | None = None
-        self._skip()
 
     def prompts(self) -> tuple[Prompt, ...]:
-        """A prompt for each living sailor of the seat; rendered only once per turn."""
         if self.done:
             return ()
         if self._asked is None:
@@ -85,7 +60,6 @@ class MaroonedEnvironment(TextEnvironment):
         return [sailor for sailor in self._game.world.living if sailor.name not in self._scripts]
 
     def prompt_of(self, observation: Observation) -> Prompt:
-        """The prompt for this observation."""
         messages: tuple[Message, ...] = (
             {"role": "system", "content": self._rendering.system_text(observation)},
             {"role": "user", "content": self._rendering.user_text(observation)},
@@ -93,17 +67,13 @@ class MaroonedEnvironment(TextEnvironment):
         return Prompt(observation.name, observation.role, messages, observation)
 
     def step(self, actions: Mapping[str, str]) -> dict[str, float]:
-        """Play one turn, and then all turns until a sailor of the seat must act again or the game is over.
-
-        Raises:
-            ValueError: the episode is over.
-        """
         if self.done:
             raise ValueError("the episode is over: reset before the next step")
-        rewards = self._play(actions)
-        for name, amount in self._skip().items():
-            rewards[name] += amount
-        return rewards
+        rewards, later = self._play(actions), dict.fromkeys(self.agents, 0.0)
+        while not self.done and not self._speakers():  # nobody that the caller plays is alive
+            for name, amount in self._play({}).items():
+                later[name] += amount
+        return {name: amount + later[name] for name, amount in rewards.items()}
 
     def _play(self, actions: Mapping[str, str]) -> dict[str, float]:
         chosen: dict[str, Action] = {}
@@ -117,17 +87,8 @@ class MaroonedEnvironment(TextEnvironment):
         self._asked = None
         return self._game.step(chosen)
 
-    def _skip(self) -> dict[str, float]:
-        """Let the scripts play while no sailor of the seat is alive; returns the rewards of these turns."""
-        rewards = dict.fromkeys(self.agents, 0.0)
-        while not self.done and not self._speakers():
-            for name, amount in self._play({}).items():
-                rewards[name] += amount
-        return rewards
-
     @property
     def done(self) -> bool:
-        """Whether somebody has won."""
         return self._game.over
 
     def outcome(self) -> Outcome:
@@ -138,12 +99,11 @@ class MaroonedEnvironment(TextEnvironment):
         return Outcome(world.winner == side, world.ending, details)
 
     def snapshot(self) -> dict[str, Any]:
-        """The complete state, with the actions of the last turn."""
         world = self._game.world
         return {
             "day": world.day,
             "turn": world.turn,
-            "weather": world.weather,
+            "weather": "",  # of saved episodes: there is none any more
             "sailors": {
                 sailor.name: {
                     "role": sailor.role,
@@ -169,5 +129,4 @@ class MaroonedEnvironment(TextEnvironment):
         }
 
     def observation(self, agent: str) -> Observation:
-        """What an agent knows now."""
         return self._game.observation(agent)

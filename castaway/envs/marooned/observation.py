@@ -4,41 +4,27 @@ Prompts, rules, scripted sailors and teachers read nothing else, so hidden state
 or refused.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from castaway.envs.marooned.scenario import Phase, Scenario
-from castaway.envs.marooned.state import Clue, Message, Pile, Place, Sailor, SeenPile, World, distance
+from castaway.envs.marooned.state import Clue, Message, Place, Sailor, SeenPile, World, distance
 
 
 @dataclass(frozen=True, slots=True)
 class Mate:
-    """What a sailor knows about another sailor."""
-
     name: str
-    status: str
-    """`alive`, `dead` or `ejected`; all sailors learn of deaths and ejections."""
-    place: Place | None
-    """Where it is, if in sight; None otherwise. The traitor always knows it."""
-    symptoms: str
-    """Symptoms of poison, `early` or `severe`, if visible; otherwise empty."""
+    status: str  # `alive`, `dead` or `ejected`; all sailors learn of deaths and ejections
+    place: Place | None  # where it is, if in sight; None otherwise. The traitor always knows it
+    symptoms: str  # symptoms of poison, `early` or `severe`, if visible; otherwise empty
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What one sailor knows at the start of one turn."""
-
     scenario: Scenario
     day: int
     turn: int
-    weather: str
-    """The weather of this day: storm, fog, rain, clear, or empty for none."""
-    vision: int
-    """How far the sailor sees, in tiles (Chebyshev distance)."""
+    vision: int  # how far the sailor sees, in tiles (Chebyshev distance)
     phase: Phase
-    phase_turn: int
-    """The turn within the phase, from 1."""
     name: str
     role: str
     place: Place
@@ -47,57 +33,40 @@ class Observation:
     backpack: dict[str, int]
     ate: bool
     symptoms: str
-    stair: Place | None
-    """Where the stair on this tile leads; None without a stair."""
+    stair: Place | None  # where the stair on this tile leads
     store: dict[str, int]
     ship: dict[str, int]
-    progress: float
     mates: tuple[Mate, ...]
-    piles: tuple[SeenPile, ...]
-    """Piles in sight or remembered."""
+    piles: tuple[SeenPile, ...]  # piles in sight or remembered
     clues: tuple[Clue, ...]
-    accused: bool
-    """Whether the sailor was accused today, and may show its backpack."""
+    accused: bool  # whether the sailor was accused today, and may show its backpack
     vote_open: bool
     voted: bool
-    vote_over: bool
-    """Whether a vote was already held today."""
-    mistaken: bool
-    """Whether too many innocents were ejected, so that no more votes can be called."""
-    messages: tuple[Message, ...]
-    """The newest messages, oldest first: said aloud by anyone, or told to or by this sailor."""
-    messages_left: int
-    """How many messages the sailor may still send in this phase; 0 also while it must wait after the last one."""
+    vote_over: bool  # whether a vote was held today already
+    mistaken: bool  # whether too many innocents were ejected, so that no more votes can be called
+    messages: tuple[Message, ...]  # the newest ones, oldest first: said aloud, or told to or by this sailor
+    messages_left: int  # how many it may still send in this phase; 0 also while it must wait after its last one
     framed: bool
     sos_sent: bool
-    note: str
-    """The result of its last action, as a sentence, or empty."""
+    note: str  # the result of its last action, as a sentence, or empty
 
     @property
     def load(self) -> int:
-        """Units in the backpack."""
         return sum(self.backpack.values())
 
     @property
     def at_camp(self) -> bool:
-        """Whether the sailor is at the camp."""
         return self.place == self.camp
 
     def mate(self, name: str) -> Mate | None:
-        """The other sailor with this name, or None."""
         return next((mate for mate in self.mates if mate.name == name), None)
 
     def here(self) -> list[SeenPile]:
-        """Piles on the sailor's own tile."""
         return [pile for pile in self.piles if pile.place == self.place]
 
 
 def phase_at(scenario: Scenario, turn: int) -> tuple[Phase, int]:
-    """The phase of a turn of the day, and the turn within the phase; both turns count from 1.
-
-    Raises:
-        IndexError: the day has fewer turns.
-    """
+    """The phase of a turn of the day, and the turn within the phase; both turns count from 1."""
     for phase in scenario.phases:
         if turn <= phase.turns:
             return phase, turn
@@ -106,7 +75,6 @@ def phase_at(scenario: Scenario, turn: int) -> tuple[Phase, int]:
 
 
 def symptoms_of(sailor: Sailor, world: World) -> str:
-    """The visible symptoms of poison: `early`, `severe`, or empty."""
     if sailor.poisoned_on is None or not sailor.alive:
         return ""
     days = world.day - sailor.poisoned_on
@@ -117,19 +85,15 @@ def symptoms_of(sailor: Sailor, world: World) -> str:
 def observe(world: World, sailor: Sailor) -> Observation:
     """Make the sailor's observation; this also updates its memory of piles."""
     scenario = world.scenario
-    phase, phase_turn = phase_at(scenario, world.turn)
+    phase, _ = phase_at(scenario, world.turn)
     vision = scenario.levels[sailor.place[0]].vision
-    if world.weather == "fog" and scenario.weather is not None:
-        vision = min(vision, scenario.weather.fog_vision)
     _look(world, sailor, vision)
     return Observation(
         scenario=scenario,
         day=world.day,
         turn=world.turn,
-        weather=world.weather,
         vision=vision,
         phase=phase,
-        phase_turn=phase_turn,
         name=sailor.name,
         role=sailor.role,
         place=sailor.place,
@@ -141,7 +105,6 @@ def observe(world: World, sailor: Sailor) -> Observation:
         stair=world.stairs.get(sailor.place),
         store=dict(sorted(world.store.items())),
         ship=dict(world.ship),
-        progress=world.progress,
         mates=tuple(_mate(world, sailor, other, vision) for other in world.sailors.values() if other is not sailor),
         piles=sailor.known,
         clues=tuple(world.clues),
@@ -159,9 +122,11 @@ def observe(world: World, sailor: Sailor) -> Observation:
 
 
 def _look(world: World, sailor: Sailor, vision: int) -> None:
-    """Remember the piles in sight, and forget those that are gone."""
     seen, changed = sailor.seen, False
-    for pile in _in_sight(world, sailor.place, vision):
+    level, x, y = sailor.place
+    rows, columns = range(y - vision, y + vision + 1), range(x - vision, x + vision + 1)
+    tiles = [world.by_place.get((level, column, row), ()) for row in rows for column in columns]
+    for pile in (world.piles[id] for ids in tiles for id in ids if id in world.piles):
         known = seen.get(pile.id)
         if known is None or known.amount != pile.amount:
             seen[pile.id] = SeenPile(pile.id, pile.kind, pile.place, pile.amount)
@@ -171,16 +136,6 @@ def _look(world: World, sailor: Sailor, vision: int) -> None:
         del seen[id]
     if changed or gone:
         sailor.known = tuple(pile for _, pile in sorted(seen.items()))
-
-
-def _in_sight(world: World, place: Place, vision: int) -> list[Pile]:
-    """The piles in sight, found by going through all piles or through the tiles in sight, whichever are fewer."""
-    if len(world.piles) <= (2 * vision + 1) ** 2:
-        return [pile for pile in world.piles.values() if distance(pile.place, place) <= vision]
-    level, x, y = place
-    rows, columns = range(y - vision, y + vision + 1), range(x - vision, x + vision + 1)
-    found = [world.by_place.get((level, column, row)) for row in rows for column in columns]
-    return [world.piles[id] for ids in found if ids for id in ids if id in world.piles]
 
 
 def _mate(world: World, sailor: Sailor, other: Sailor, vision: int) -> Mate:

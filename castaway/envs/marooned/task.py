@@ -1,27 +1,44 @@
-"""MAROONED as a task: players, seats, curriculum, and pretraining text for a tiny base model."""
+"""MAROONED as a task: its `game` section in `params.yaml`, its players, and its pretraining text for a tiny base model.
 
-from __future__ import annotations
+The scripted games of the pretraining text rarely get far, so many states hardly occur in it: a finished sail over a
+broken hull, for example, or strong evidence during an open vote. A policy meets such states once it has learned to win;
+so some situations are synthetic. And from played turns alone a small model learns slowly where in a prompt to look; the
+further replies show it.
+"""
 
+from collections.abc import Callable
 from dataclasses import replace
 from random import Random
-from typing import Any
+from typing import Literal
 
+from castaway.config.section import Fraction, Section
+from castaway.envs.marooned.actions import Action
+from castaway.envs.marooned.compact import bringable, heading, lurker, nearest_pile, ready_components
 from castaway.envs.marooned.environment import MaroonedEnvironment
-from castaway.envs.marooned.imagination import imagined
-from castaway.envs.marooned.params import MaroonedParams
-from castaway.envs.marooned.players import demonstrator, expert
-from castaway.envs.marooned.practice import practice
-from castaway.envs.marooned.scripted import AIMLESS
-from castaway.envs.marooned.slips import slip
-from castaway.envs.marooned.words import in_words
+from castaway.envs.marooned.full import in_words
+from castaway.envs.marooned.observation import Mate, Observation, phase_at
+from castaway.envs.marooned.scripted import AIMLESS, Decision, ballot, demonstrator, expert, fetch, go_to_camp, suspect
+from castaway.envs.marooned.state import Clue
 from castaway.tasks.environment import CurriculumStage, Prompt, TextEnvironment
-from castaway.tasks.reply import Reply
+from castaway.tasks.reply import Reply, labelled, markdown, reason_only, unlabelled
 from castaway.tasks.task import Player, Task
+
+AT_CAMP = 0.3  # share of the synthetic states with the sailor at the camp, where ship and store matter most
+COMPANY = 0.5  # share of those with another sailor at the camp too: building takes two
+DISCUSSIONS = 0.3  # share of the synthetic states in which a vote can be called: there is one such turn in a day
+CLUES = 0.3  # share of the synthetic states with evidence against a sailor, and of those with an unseen sabotage
+
+
+class MaroonedParams(Section):
+    """The scenario, its rendering, and how often the policy plays the traitor."""
+
+    scenario: Literal["skiff", "classic"]
+    rendering: Literal["compact", "full"]
+    traitor_share: Fraction
+    """Share of the training episodes in which the policy plays the traitor against a scripted crew."""
 
 
 class Marooned(Task[MaroonedParams]):
-    """The game of five sailors, one of them a traitor."""
-
     name = "marooned"
     game_model = MaroonedParams
     evaluation_seats = ("crew", "traitor")
@@ -30,42 +47,112 @@ class Marooned(Task[MaroonedParams]):
     makes_synthetic = True
 
     def make(self) -> MaroonedEnvironment:
-        """A new environment for games of the scenario."""
         return MaroonedEnvironment(self.game.scenario, self.game.rendering)
 
     def expert(self, prompt: Prompt) -> Reply:
-        """The reply of a competent player of the prompt's role."""
         return self._in_words(expert(prompt))
 
-    def demonstrator(self, random: Random, carelessness: float) -> Player:
-        """An imperfect player of either role, aimless in the share `carelessness` of its turns."""
-        play = demonstrator(random, carelessness)
+    def demonstrator(self, random: Random, random_action_rate: float) -> Player:
+        play = demonstrator(random, random_action_rate)
         return lambda prompt: self._in_words(play(prompt))
 
     def _in_words(self, reply: Reply) -> Reply:
-        """The reply in the words of the rendering."""
         return replace(reply, reasoning=in_words(reply.reasoning)) if self.game.rendering == "full" else reply
 
     def curriculum(self, episodes: int) -> tuple[CurriculumStage, ...]:
-        """A single stage; in each step the first `traitor_share` of the episodes is played in the seat `traitor`."""
+        """A single stage; in each step a `traitor_share` of the episodes is played in the seat `traitor`."""
         traitors = round(episodes * self.game.traitor_share)
-        return (
-            CurriculumStage("all", self.training_ids(), ("traitor",) * traitors + ("crew",) * (episodes - traitors)),
-        )
+        seats = ("traitor",) * traitors + ("crew",) * (episodes - traitors)
+        return (CurriculumStage("all", self.training_ids(), seats),)
 
     def situation(self, prompt: Prompt) -> str:
         """The role, and whether it is a turn to vote in: one in seven is, and there is seldom reason to."""
         return f"{prompt.role} {'votes' if prompt.observation.phase.vote else 'works'}"
 
-    def practice(self, observation: Any, random: Random, count: int) -> list[Reply]:
-        """Replies to the same situation with other aims."""
-        return practice(observation, random, count)
+    def practice(self, observation: Observation, random: Random, count: int) -> list[Reply]:
+        """At most `count` replies with different aims, in random order. They need not be legal or good."""
+        piles = [nearest_pile(observation, {kind}) for kind in observation.scenario.resources]
+        wishes = [fetch(observation, pile) for pile in piles if pile]
+        # The prompt always shows what is carried and what can be built: these replies fit it away from the camp too.
+        carried = list(bringable(observation).items())[:1]
+        wishes += [Decision(Action("DEPOSIT", (kind, str(amount))), "store") for kind, amount in carried]
+        aim, verb = ("unseen", "SABOTAGE") if observation.role == "traitor" else ("ready", "BUILD")
+        wishes += [Decision(Action(verb, (name,)), aim) for name in ready_components(observation)[:1]]
+        named = dict.fromkeys((lurker(observation), suspect(observation, least=1)))
+        wishes += filter(None, (ballot(observation, name) for name in named))
+        if heading(observation.place, observation.camp) != "here":
+            wishes.append(go_to_camp(observation))
+        random.shuffle(wishes)
+        return [wish.reply for wish in wishes[:count]]
 
     def slip(self, reply: Reply, random: Random) -> str:
-        """Invented verbs, lower case, missing spaces, and the format errors of all games."""
-        return slip(reply, random)
+        return random.choice(FORMAT_ERRORS)(reply)
 
     def synthetic(self, environment: TextEnvironment, prompt: Prompt, random: Random) -> Prompt:
-        """The same sailor with another ship, store, load, energy and evidence."""
         assert isinstance(environment, MaroonedEnvironment)
-        return environment.prompt_of(imagined(prompt.observation, random))
+        return environment.prompt_of(synthetic_observation(prompt.observation, random))
+
+
+def synthetic_observation(observation: Observation, random: Random) -> Observation:
+    scenario = observation.scenario
+    ship = {name: random.choice((0, 100, random.randint(1, 99))) for name in scenario.components}
+    # With a finished ship the game would be over.
+    if min(ship.values()) == 100:
+        ship[random.choice(list(ship))] = random.randint(0, 99)
+    useful = [*scenario.materials, *scenario.food]
+    store = {kind: random.randint(1, 2 * scenario.gather_amount) for kind in useful if random.random() < 0.5}
+    carried = random.choice(useful)
+    at_camp = random.random() < AT_CAMP
+    turn = _synthetic_turn(observation, random)
+    return replace(
+        observation,
+        turn=turn,
+        phase=phase_at(scenario, turn)[0],
+        place=observation.camp if at_camp else observation.place,
+        mates=_with_visitor(observation, random) if at_camp and random.random() < COMPANY else observation.mates,
+        energy=random.randint(1, scenario.energy.most),
+        backpack=random.choice((observation.backpack, {}, {carried: random.randint(1, scenario.backpack)})),
+        ate=random.random() < 0.5,
+        store=dict(sorted(store.items())),
+        ship=ship,
+        clues=_clues(observation, random),
+    )
+
+
+def _synthetic_turn(observation: Observation, random: Random) -> int:
+    days = range(1, observation.scenario.turns_per_day + 1)
+    discussions = [turn for turn in days if phase_at(observation.scenario, turn)[0].vote]
+    return random.choice(discussions) if discussions and random.random() < DISCUSSIONS else observation.turn
+
+
+def _with_visitor(observation: Observation, random: Random) -> tuple[Mate, ...]:
+    chosen = random.choice(observation.mates)
+    come = replace(chosen, place=observation.camp if chosen.status == "alive" else None)
+    return tuple(come if mate is chosen else mate for mate in observation.mates)
+
+
+def _clues(observation: Observation, random: Random) -> tuple[Clue, ...]:
+    """Evidence against a random sailor, with the strength of planted or of true evidence; or against nobody."""
+    day, turn = observation.day, max(1, observation.turn - 1)
+    clues = [Clue(day, turn, "sabotage", "", 0, "The ship was broken by somebody.")] if random.random() < CLUES else []
+    if random.random() < CLUES:
+        strength = random.choice((random.randint(*observation.scenario.evidence.framing), 90, 95))
+        about = random.choice([observation.name, *(mate.name for mate in observation.mates)])
+        clues.append(Clue(day, turn, "sabotage", about, strength, f"{about} was seen"))
+    return tuple(clues)
+
+
+def _invented(reply: Reply) -> str:
+    verb, _, rest = reply.action.partition(" ")
+    words = {"MOVE": "MOVING", "GATHER": "COLLECT", "WAIT": "CHECK_STATUS", "DEPOSIT": "STORE", "BUILD": "REPAIR"}
+    return labelled(reply.reasoning, f"{words.get(verb, 'LOOK')} {rest}").rstrip()
+
+
+FORMAT_ERRORS: tuple[Callable[[Reply], str], ...] = (
+    _invented,
+    lambda reply: labelled(reply.reasoning, reply.action.lower()),
+    lambda reply: labelled(reply.reasoning, reply.action.replace(" ", "")),
+    markdown,
+    unlabelled,
+    reason_only,
+)

@@ -1,45 +1,26 @@
 """What a teacher needs for MAROONED: the intention behind an invalid reply, and legal actions that are mistakes."""
 
-from __future__ import annotations
-
 import re
-from difflib import SequenceMatcher
+from difflib import SequenceMatcher, get_close_matches
 
-from castaway.envs.marooned.actions import DIRECTIONS, FORMS, Action, parse_action
-from castaway.envs.marooned.compact import heading, lurker, next_pile
-from castaway.envs.marooned.conduct import legal_actions, read, refuse
+from castaway.envs.marooned.actions import DIRECTIONS, FORMS, Action, legal_actions, parse_action, read, refuse
+from castaway.envs.marooned.compact import heading, lurker, next_pile, steps
+from castaway.envs.marooned.full import in_words
 from castaway.envs.marooned.observation import Observation
 from castaway.envs.marooned.scripted import AIMLESS, REST, suspect
 from castaway.envs.marooned.state import Place, SeenPile
-from castaway.envs.marooned.words import in_words
 from castaway.tasks.environment import Refusal
 
-SYNONYMS = {
-    "MOVING": "MOVE",
-    "GO": "MOVE",
-    "WALK": "MOVE",
-    "FOLLOW": "MOVE",
-    "EXPLORE": "MOVE",
-    "CHECK_STATUS": "WAIT",
-    "LOOK": "WAIT",
-    "REST": "WAIT",
-    "SLEEP": "WAIT",
-    "COLLECT": "GATHER",
-    "PICK": "GATHER",
-    "STORE": "DEPOSIT",
-    "REPAIR": "BUILD",
-    "CONSTRUCT": "BUILD",
-    "CONSUME": "EAT",
-    "HEAL": "USE_ANTIDOTE",
+SYNONYMS = {  # verbs that models were observed to invent
+    **dict.fromkeys(("MOVING", "GO", "WALK", "FOLLOW", "EXPLORE"), "MOVE"),
+    **dict.fromkeys(("CHECK_STATUS", "LOOK", "REST", "SLEEP"), "WAIT"),
+    **dict.fromkeys(("COLLECT", "PICK"), "GATHER"),
+    **{"STORE": "DEPOSIT", "REPAIR": "BUILD", "CONSTRUCT": "BUILD", "CONSUME": "EAT", "HEAL": "USE_ANTIDOTE"},
 }
-"""Verbs that models were observed to invent, and the verbs that they mean."""
 _TYPED = re.compile(rf"(?<![A-Za-z_])(?:{'|'.join(sorted(FORMS, key=len, reverse=True))})(?![A-Za-z_])")
-"""A verb in capitals as a whole word."""
-_LONGEST_WORD = 24
-"""Number of characters kept of a word, so that gibberish does not make the comparison slow."""
-_ALIKE = 0.75
-"""How much a word has to be like a verb, as a ratio of `SequenceMatcher`, to be taken for it."""
-_AIMS = {
+_LONGEST_WORD = 24  # number of characters kept of a word, so that gibberish does not make the comparison slow
+_ALIKE = 0.75  # how much a word has to be like a verb, as a ratio of `SequenceMatcher`, to be taken for it
+_AIMS = {  # the reason that scripted sailors give for a verb; `{}` is its first argument
     "GATHER": "{} here",
     "DEPOSIT": "store",
     "BUILD": "ready",
@@ -49,22 +30,16 @@ _AIMS = {
     "VOTE": "suspect {}",
     "CALL_VOTE": "suspect {}",
 }
-"""The reason that scripted sailors give for a verb; `{}` is its first argument."""
 
 
 class MaroonedRules:
-    """The `Rules` of MAROONED."""
-
     def __init__(self, sentences: bool = False) -> None:
-        """Make the rules; with `sentences`, reasons are sentences instead of a word or two."""
         self._sentences = sentences
 
     def refusal(self, observation: Observation, action: str) -> Refusal | None:
-        """Why the text is not a legal action, or None if it is one."""
         return read(observation, action)[1]
 
     def legal_actions(self, observation: Observation) -> tuple[str, ...]:
-        """The legal actions, without messages; see `conduct.legal_actions`."""
         return legal_actions(observation)
 
     def repair(self, observation: Observation, text: str) -> str:
@@ -87,7 +62,6 @@ class MaroonedRules:
         return max(pool, key=lambda action: SequenceMatcher(None, action.upper(), wanted, autojunk=False).ratio())
 
     def reason(self, observation: Observation, action: str) -> str:
-        """The aim that a scripted sailor would give for this action."""
         parsed = parse_action(action)
         verb, argument = (parsed.verb, parsed.arguments[0] if parsed.arguments else "") if parsed else ("", "")
         if verb == "MOVE":
@@ -97,7 +71,6 @@ class MaroonedRules:
         return in_words(aim) if self._sentences else aim
 
     def blunder(self, observation: Observation, action: str) -> str:
-        """Why a legal action is a mistake: a vote without evidence, a needless meal, or waiting without need."""
         parsed = parse_action(action)
         if parsed is None:
             return ""
@@ -112,7 +85,6 @@ class MaroonedRules:
 
 
 def _passed_by(observation: Observation) -> str:
-    """What a waiting colonist could have done at once: vote on strong evidence, or build. Empty for nothing."""
     name = suspect(observation)
     ballots = [Action(verb, (name,)) for verb in ("VOTE", "CALL_VOTE")] if name else []
     if any(refuse(observation, ballot) is None for ballot in ballots):
@@ -124,7 +96,6 @@ def _passed_by(observation: Observation) -> str:
 
 
 def _aim_of_a_step(observation: Observation, direction: str) -> str:
-    """The aim of a step: the camp, the pile that is needed next, or nothing in particular."""
     pile = next_pile(observation)
     goals = [("camp", observation.camp), *([(pile.id, pile.place)] if pile else [])]
     named = [name for name, place in goals if heading(observation.place, place) == direction]
@@ -132,12 +103,10 @@ def _aim_of_a_step(observation: Observation, direction: str) -> str:
 
 
 def _words(text: str) -> list[str]:
-    """The first twelve words and numbers, in capitals."""
     return [word[:_LONGEST_WORD].upper() for word in re.findall(r"[A-Za-z]+|[0-9]+", text.replace("_", " "))[:12]]
 
 
 def _verb(text: str, upper: list[str]) -> str:
-    """The verb that the text begins with, exactly or nearly; empty for gibberish."""
     # Without spaces and marks `*Use antidote*` begins with USE_ANTIDOTE as well; the longest verb is tried first.
     squeezed = re.sub(r"[^A-Z]", "", text.upper())
     for verb in sorted([*FORMS, *SYNONYMS], key=len, reverse=True):
@@ -147,21 +116,13 @@ def _verb(text: str, upper: list[str]) -> str:
 
 
 def _nearest(word: str) -> str:
-    """The verb that is most like a word; empty if none is much like it."""
-    found, most = "", _ALIKE
-    matcher = SequenceMatcher(None, "", word, autojunk=False)
-    for verb in FORMS:
-        matcher.set_seq1(verb)
-        # The upper bounds are much faster than the ratio, and nearly all verbs fail them.
-        if matcher.real_quick_ratio() >= most and matcher.quick_ratio() >= most:
-            ratio = matcher.ratio()
-            if ratio > most or (ratio == most and not found):
-                found, most = verb, ratio
-    return found
+    # Faster than all ratios, since nearly all verbs fail its upper bounds; of equally close verbs the first one counts.
+    close = get_close_matches(word, FORMS, len(FORMS), _ALIKE)
+    ratios = {verb: SequenceMatcher(None, verb, word, autojunk=False).ratio() for verb in FORMS if verb in close}
+    return max(ratios, key=lambda verb: ratios[verb], default="")
 
 
 def _intention(observation: Observation, verb: str, words: list[str]) -> Action | None:
-    """The action that a sailor with this verb and these words probably wanted, or a first step toward it."""
     if verb == "MOVE":
         return _any_direction(observation, words)
     if verb == "GATHER":
@@ -179,9 +140,7 @@ def _intention(observation: Observation, verb: str, words: list[str]) -> Action 
 
 
 def _any_direction(observation: Observation, words: list[str]) -> Action | None:
-    """A step in the first possible direction of those that the words contain (NORTHEAST contains two)."""
-    text = " ".join(words)
-    named = [d for d in DIRECTIONS if d in text]
+    named = [direction for direction in DIRECTIONS if direction in " ".join(words)]
     if not named and any(word in ("CENTER", "CAMP", "SHIP", "HOME", "BASE") for word in words):
         return _toward(observation, observation.camp)
     legal = [Action("MOVE", (direction,)) for direction in named]
@@ -189,11 +148,9 @@ def _any_direction(observation: Observation, words: list[str]) -> Action | None:
 
 
 def _meant_pile(observation: Observation, words: list[str]) -> SeenPile | None:
-    """The known pile that the words name by id, or else the nearest one of a resource that they name."""
-    near = sorted(
-        (pile for pile in observation.piles if pile.place[0] == observation.place[0]),
-        key=lambda p: (abs(p.place[1] - observation.place[1]) + abs(p.place[2] - observation.place[2]), p.id),
-    )
+    here = observation.place
+    near = [pile for pile in observation.piles if pile.place[0] == here[0]]
+    near.sort(key=lambda pile: (steps(here, pile.place), pile.id))
     text = " ".join(words[1:]).replace(" ", "")
     exact = [pile for pile in near if pile.id.replace("_", "") in text]
     kinds = [pile for pile in near if any(len(word) > 2 and word in pile.id for word in words[1:])]
@@ -201,15 +158,8 @@ def _meant_pile(observation: Observation, words: list[str]) -> SeenPile | None:
 
 
 def _toward(observation: Observation, goal: Place) -> Action | None:
-    """A step toward a place on the same level, along the longer axis."""
     if goal[0] != observation.place[0]:
         return None
     east, south = goal[1] - observation.place[1], goal[2] - observation.place[2]
-    steps = []
-    if east:
-        steps.append((abs(east), "EAST" if east > 0 else "WEST"))
-    if south:
-        steps.append((abs(south), "SOUTH" if south > 0 else "NORTH"))
-    if not steps:
-        return None
-    return Action("MOVE", (max(steps)[1],))
+    longer = max((abs(east), "EAST" if east > 0 else "WEST"), (abs(south), "SOUTH" if south > 0 else "NORTH"))
+    return Action("MOVE", (longer[1],)) if longer[0] else None

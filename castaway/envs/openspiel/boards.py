@@ -1,30 +1,84 @@
-"""Values of moves in board games, by simple heuristics on the board: position of a cell, paths, captures."""
+"""Values of moves in board games: a look a few moves ahead, and simple heuristics for cells, paths and captures."""
 
-from __future__ import annotations
+from collections.abc import Mapping, Sequence
+from functools import lru_cache, reduce
+from operator import xor
+from typing import Any, NamedTuple
 
-from collections.abc import Sequence
+from castaway.envs.openspiel.games import Game, MoveValue, Observation, position
 
-from castaway.envs.openspiel.move_value import MoveValue
-from castaway.envs.openspiel.observation import Observation
-from castaway.envs.openspiel.tactics import position
+FORCING = 9  # longest menu in which forcing moves are searched for; the search time grows with the cube of its length
+
+
+class Judgement(NamedTuple):
+    """What looking ahead tells of the moves, as positions in the menu from 0."""
+
+    wins: tuple[int, ...] = ()  # moves that win at once
+    safe: tuple[int, ...] = ()  # moves after which the opponent has not won and cannot win at once
+    forcing: tuple[int, ...] = ()  # safe moves after which the player can win at once, whatever the opponent does
+
+
+def judgement(observation: Observation) -> Judgement:
+    if not observation.game.open:
+        return Judgement()
+    return _judge(observation.game, observation.variant, observation.history)
+
+
+@lru_cache(maxsize=2**16)  # many episodes share their first moves
+def _judge(game: Game, variant: int, history: tuple[int, ...]) -> Judgement:
+    state = position(game, variant, history)
+    player = state.current_player()
+    children = [state.child(action) for action in state.legal_actions()]
+    wins = tuple(at for at, child in enumerate(children) if _won(child, player))
+    safe = tuple(at for at, child in enumerate(children) if not _can_be_lost(child, player))
+    few = len(children) <= FORCING and not wins
+    return Judgement(wins, safe, tuple(at for at in safe if few and _cannot_be_answered(children[at], player)))
+
+
+def _won(state: Any, player: int) -> bool:
+    return bool(state.is_terminal() and state.returns()[player] > 0)
+
+
+def _can_win(state: Any, player: int) -> bool:
+    return state.current_player() == player and any(_won(state.child(a), player) for a in state.legal_actions())
+
+
+def _can_be_lost(state: Any, player: int) -> bool:
+    if state.is_terminal():
+        return bool(state.returns()[player] < 0)
+    other = state.current_player()
+    return other != player and _can_win(state, other)
+
+
+def _cannot_be_answered(state: Any, player: int) -> bool:
+    if state.is_terminal() or state.current_player() == player:
+        return False
+    return all(_can_win(state.child(action), player) for action in state.legal_actions())
+
 
 _LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6))
 _OTHER = {"x": "o", "o": "x"}
 
 
+def grid(observation: Observation) -> tuple[list[str], int]:
+    """The marks of a square board row by row, and its size."""
+    size = int(observation.parameters.get("board_size", 3))
+    return [mark for mark in observation.text if mark in ".xo"][: size * size], size
+
+
 def three_in_a_row(observation: Observation) -> list[MoveValue]:
     """Tic-tac-toe and phantom tic-tac-toe: complete a line, block, make a pair; then centre, corner, edge."""
-    cells = [mark for mark in observation.text if mark in ".xo"][:9]
-    own = observation.game.side(observation.seat)
+    cells, _ = grid(observation)
+    own = observation.side
 
     def move_value(cell: int) -> MoveValue:
-        beside = [sorted(cells[other] for other in line if other != cell) for line in _LINES if cell in line]
-        if [own, own] in beside:
+        lines = [sorted(cells[other] for other in line if other != cell) for line in _LINES if cell in line]
+        if [own, own] in lines:
             return MoveValue(100, "win")
-        if [_OTHER[own]] * 2 in beside:
+        if [_OTHER[own]] * 2 in lines:
             return MoveValue(50, "block")
         worth, why = (3, "centre") if cell == 4 else (2, "corner") if cell % 2 == 0 else (1, "edge")
-        return MoveValue(10 + worth, "pair") if [".", own] in beside else MoveValue(worth, why)
+        return MoveValue(10 + worth, "pair") if [".", own] in lines else MoveValue(worth, why)
 
     return [move_value(cell) for cell in observation.numbers]
 
@@ -38,29 +92,23 @@ def drop(observation: Observation) -> list[MoveValue]:
 
 def path(observation: Observation) -> list[MoveValue]:
     """Hex and dark hex: shorten the own path between the sides, lengthen the opponent's."""
-    cells = [mark for mark in observation.text if mark in ".xo"]
-    size = round(len(cells) ** 0.5)
-    own = observation.game.side(observation.seat)
-    other = _OTHER[own]
-    mine, theirs = missing(cells, size, own), missing(cells, size, other)
-    move_values = []
-    for cell in observation.numbers:
+    cells, size = grid(observation)
+    own, other = observation.side, _OTHER[observation.side]
+    mine, theirs = _missing(cells, size, own), _missing(cells, size, other)
+
+    def move_value(cell: int) -> MoveValue:
         after = [*cells[:cell], own, *cells[cell + 1 :]]
-        left, right = missing(after, size, own), missing(after, size, other)
+        left, right = _missing(after, size, own), _missing(after, size, other)
         row, column = divmod(cell, size)
         # A small bonus for the centre breaks ties between moves that change the paths equally.
         central = abs(2 * row - size + 1) + abs(2 * column - size + 1)
-        why = "join" if left < mine else "bar" if right > theirs else "aside"
-        move_values.append(MoveValue(right - left - central / 1000, why))
-    return move_values
+        return MoveValue(right - left - central / 1000, "join" if left < mine else "bar" if right > theirs else "aside")
+
+    return [move_value(cell) for cell in observation.numbers]
 
 
-def missing(cells: Sequence[str], size: int, mark: str) -> int:
-    """The number of cells that `mark` still needs to connect its two sides of a hex board; size squared if cut off.
-
-    This is a shortest path: own cells cost 0, empty cells 1.
-    """
-    end = size - 1
+def _missing(cells: Sequence[str], size: int, mark: str) -> int:
+    """The cells that `mark` still needs to connect its two sides: a shortest path; size squared if cut off."""
     starts = range(size) if mark == "x" else range(0, size * size, size)
     cost = {cell: int(cells[cell] != mark) for cell in starts if cells[cell] in (mark, ".")}
     waiting = list(cost)
@@ -69,29 +117,26 @@ def missing(cells: Sequence[str], size: int, mark: str) -> int:
         row, column = divmod(cell, size)
         for step_row, step_column in ((-1, 0), (-1, 1), (0, -1), (0, 1), (1, -1), (1, 0)):
             to_row, to_column = row + step_row, column + step_column
-            if not (0 <= to_row <= end and 0 <= to_column <= end):
+            if not (0 <= to_row < size and 0 <= to_column < size):
                 continue
             to = to_row * size + to_column
             if cells[to] in (mark, ".") and cost[cell] + (cells[to] != mark) < cost.get(to, size * size):
                 cost[to] = cost[cell] + (cells[to] != mark)
                 waiting.append(to)
-    ends = [cell for cell in cost if (cell // size if mark == "x" else cell % size) == end]
+    ends = [cell for cell in cost if (cell // size if mark == "x" else cell % size) == size - 1]
     return min((cost[cell] for cell in ends), default=size * size)
 
 
 def capture_all(observation: Observation) -> list[MoveValue]:
     """Clobber: leave the opponent few moves."""
-    state = position(observation.game.name, observation.variant, observation.history)
+    state = position(observation.game, observation.variant, observation.history)
     left = [len(state.child(action).legal_actions()) for action in observation.numbers]
     return [MoveValue(-count, f"leaves {count}") for count in left]
 
 
 def boxes(observation: Observation) -> list[MoveValue]:
     """Dots and boxes: close a box; otherwise draw a line that gives no box away, or as few as possible."""
-    parameters = observation.game.variants[observation.variant].parameters
-    rows, columns = int(parameters["num_rows"]), int(parameters["num_cols"])
-    sides = sides_of_boxes(rows, columns)
-    drawn = set(observation.history)
+    sides, drawn = sides_of_boxes(observation.parameters), set(observation.history)
 
     def closed(lines: set[int]) -> int:
         return sum(box <= lines for box in sides)
@@ -111,8 +156,9 @@ def boxes(observation: Observation) -> list[MoveValue]:
     return [move_value(line) for line in observation.numbers]
 
 
-def sides_of_boxes(rows: int, columns: int) -> list[set[int]]:
+def sides_of_boxes(parameters: Mapping[str, int]) -> list[set[int]]:
     """The four lines of each box, by OpenSpiel's move numbers, which count all horizontal lines first."""
+    rows, columns = parameters["num_rows"], parameters["num_cols"]
     upright = [(rows + 1) * columns + row * (columns + 1) for row in range(rows)]
     return [
         {row * columns + column, (row + 1) * columns + column, upright[row] + column, upright[row] + column + 1}
@@ -127,25 +173,31 @@ def piles(observation: Observation) -> list[MoveValue]:
     The nim sum is the XOR of the pile sizes. The reason names its bits first: split into heaps of powers of two, it
     says of which heaps there is an odd number.
     """
-    counts = [int(word) for word in observation.text.split(":")[1].split()]
+    counts = pile_sizes(observation)
     heaps = [1 << bit for bit in reversed(range(max(counts).bit_length()))]
     odd = " ".join(["odd", *(str(heap) for heap in heaps if sum(count & heap > 0 for count in counts) % 2)])
 
     def move_value(name: str) -> MoveValue:
-        pile, take = (int(part.split(":")[1]) for part in name.rstrip(";").split(", "))
-        left = [count - take * (number == pile) for number, count in enumerate(counts, 1)]
-        total = 0
-        for count in left:
-            total ^= count
-        good = total == 0 if max(left) > 1 else sum(left) % 2 == 1
+        pile, take = pile_and_take(name)
+        left = [count - take * (number == pile) for number, count in enumerate(counts)]
+        good = reduce(xor, left) == 0 if max(left) > 1 else sum(left) % 2 == 1
         return MoveValue(1, f"{odd} balance") if good else MoveValue(0, f"{odd} uneven")
 
     return [move_value(name) for name in observation.moves]
 
 
+def pile_sizes(observation: Observation) -> list[int]:
+    return [int(count) for count in observation.text.split(":")[1].split()]
+
+
+def pile_and_take(move: str) -> tuple[int, int]:
+    pile, take = (int(part.split(":")[1]) for part in move.rstrip(";").split(", "))
+    return pile - 1, take
+
+
 def stones(observation: Observation) -> list[MoveValue]:
     """Go: capture stones, keep liberties, do not fill own eyes, and pass last."""
-    state = position(observation.game.name, observation.variant, observation.history)
+    state = position(observation.game, observation.variant, observation.history)
     own = "X" if observation.seat == 0 else "O"
     before = _count(str(state), own)
 
@@ -163,35 +215,26 @@ def stones(observation: Observation) -> list[MoveValue]:
 
 
 def _count(text: str, own: str) -> tuple[int, int, int, int]:
-    """Own stones, opponent's stones, own liberties, opponent's liberties.
-
-    A liberty is an empty point next to a stone of the colour; each point counts once per colour.
-    """
-    board = [line.split(" ")[-1] for line in text.split("\n") if line.strip()[:1].isdigit()]
-    other = "O" if own == "X" else "X"
-    reach: dict[str, set[tuple[int, int]]] = {own: set(), other: set()}
-    for row, line in enumerate(board):
-        for column, stone in enumerate(line):
-            for step_row, step_column in ((0, 1), (1, 0), (0, -1), (-1, 0)):
-                place = row + step_row, column + step_column
-                inside = 0 <= place[0] < len(board) and 0 <= place[1] < len(line)
-                if stone in reach and inside and board[place[0]][place[1]] == "+":
-                    reach[stone].add(place)
-    total = "".join(board)
-    return total.count(own), total.count(other), len(reach[own]), len(reach[other])
-
-
-_CORNERS = {(row, column) for row in (0, 7) for column in (0, 7)}
+    rows = [line.split(" ")[-1] for line in text.split("\n") if line.strip()[:1].isdigit()]
+    board = {(row, column): stone for row, line in enumerate(rows) for column, stone in enumerate(line)}
+    touching = [
+        {board.get((row + down, column + right)) for down, right in ((0, 1), (1, 0), (0, -1), (-1, 0))}
+        for (row, column), stone in board.items()
+        if stone == "+"
+    ]
+    other, stones = "O" if own == "X" else "X", "".join(rows)
+    liberties = [sum(colour in stones_near for stones_near in touching) for colour in (own, other)]
+    return stones.count(own), stones.count(other), liberties[0], liberties[1]
 
 
 def reversi(observation: Observation) -> list[MoveValue]:
     """Othello: corners, then borders, not next to a corner; apart from that leave the opponent few moves."""
-    state = position(observation.game.name, observation.variant, observation.history)
+    state = position(observation.game, observation.variant, observation.history)
 
     def move_value(action: int) -> MoveValue:
         row, column = divmod(action, 8)
         left = len(state.child(action).legal_actions())
-        if (row, column) in _CORNERS:
+        if row in (0, 7) and column in (0, 7):
             return MoveValue(100, "corner")
         if row in (0, 1, 6, 7) and column in (0, 1, 6, 7):
             return MoveValue(-50 - left, "beside a corner")

@@ -1,6 +1,4 @@
-"""Describes a game of OpenSpiel: its variants, the text that players see, its rules in one line, and success.
-
-The games themselves are listed in `castaway.envs.openspiel.catalogue`.
+"""The twenty games of OpenSpiel: their rules in a line, their variants, what a player sees, and what success is.
 
 **Text.** A player is shown `observation_string(player)`, or `information_state_string(player)` if a game has no such
 text or leaves the bets out of it. It is never shown `str(state)`, which contains the hands of all players.
@@ -9,61 +7,47 @@ text or leaves the bets out of it. It is never shown `str(state)`, which contain
 do not show the second player what the first has chosen.
 """
 
-from __future__ import annotations
-
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Literal
+from importlib import resources
+from typing import Any, Literal, NamedTuple
 
 import pyspiel
+from ruamel.yaml import YAML
 
 _CELLS = re.compile("[.+xoXO]{2,}")
 
-Parameter = int | float | bool | str
-Shows = Literal["observation", "information"]
-"""Which of OpenSpiel's two texts of a state a player is shown."""
-Aim = Literal["gain", "first"]
-"""`gain`: a return above 0 (a win, money, the team's points); `first`: a higher return than every other player."""
+Rendering = Literal["full", "compact", "assisted"]  # see `castaway.envs.openspiel.prompting`
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One variant of a game; most variants differ in size."""
-
     name: str
-    parameters: Mapping[str, Parameter]
-    """Game parameters of OpenSpiel, which rejects unknown names."""
-    base_rate: float
-    """Success rate of a random player against random ones, 0 to 1; see `castaway.envs.openspiel.base_rates`."""
+    base_rate: float  # success rate of a random player among random ones, 0 to 1, over 2,000 episodes
+    parameters: Mapping[str, Any] = field(default_factory=dict, hash=False)  # OpenSpiel's game parameters
 
 
 @dataclass(frozen=True, slots=True)
 class Game:
-    """One game with all its variants, the shortest first."""
-
     name: str
-    """OpenSpiel's short name."""
-    line: str
-    """The rules in plain English, in one line."""
-    aim: Aim
-    shows: Shows
+    line: str  # the rules
     variants: tuple[Variant, ...]
-    sides: tuple[str, ...] = ()
-    """What the text of a state calls each seat; empty if it numbers the players from 0."""
-    open: bool = False
-    """Whether the game has perfect information and no chance events; all players then know all moves so far."""
+    title: str = ""  # what people call the game, if not by its name
+    further: str = ""  # what the full rendering adds to the rules; `{komi}` is a parameter
+    sides: tuple[str, ...] = ()  # what the text of a state calls each seat; empty if it numbers the players from 0
+    aim: Literal["gain", "first"] = "gain"
+    """`gain`: a return above 0 (a win, money, the team's points); `first`: a higher return than every other player."""
+    shows: Literal["observation", "information"] = "observation"  # OpenSpiel's text that a player is shown
+    open: bool = False  # whether the game has perfect information and no chance events
     dense: bool = False
-    """Whether OpenSpiel writes the cells of a row without spaces. Spaces are then inserted, so that each cell is one
-    word (" x")."""
+    """Whether OpenSpiel writes a row's cells without spaces; they are inserted, so that a cell is one word."""
 
     def side(self, seat: int) -> str:
-        """The name of the side in this seat, as in the game's own text."""
         return self.sides[seat] if self.sides else f"player {seat}"
 
     def text(self, state: Any, seat: int) -> str:
-        """The state as the player in this seat may see it."""
         shown = state.observation_string if self.shows == "observation" else state.information_state_string
         text = str(shown(seat)).replace("][", "]\n[").strip("\n")
         if self.dense:
@@ -71,13 +55,7 @@ class Game:
         return "\n".join(line.rstrip() for line in text.splitlines())
 
     def result(self, returns: Sequence[float], seat: int, most: float) -> float:
-        """The result of a seat from 0 to 1; 0.5 is a draw.
-
-        Args:
-            returns: OpenSpiel's return of each seat.
-            seat: the seat, from 0.
-            most: the largest absolute return of the game; see `largest_return`.
-        """
+        """The result of a seat from 0 to 1, 0.5 for a draw; `most` is the largest absolute return of the game."""
         own = returns[seat]
         if self.aim == "gain":
             return 0.5 + own / (2 * most)
@@ -92,29 +70,77 @@ class Game:
 
 
 @cache
-def load(name: str, parameters: tuple[tuple[str, Parameter], ...]) -> Any:
-    """Load a game of OpenSpiel; simultaneous moves are made turn-based."""
-    game = pyspiel.load_game(name, dict(parameters))
-    if game.get_type().dynamics == pyspiel.GameType.Dynamics.SIMULTANEOUS:
-        return pyspiel.load_game_as_turn_based(name, dict(parameters))
-    return game
-
-
 def load_variant(game: Game, variant: int) -> Any:
-    """Load a variant of a game as an OpenSpiel game."""
-    return load(game.name, tuple(sorted(game.variants[variant].parameters.items())))
-
-
-@cache
-def _players(name: str, parameters: tuple[tuple[str, Parameter], ...]) -> int:
-    return int(load(name, parameters).num_players())
+    parameters = dict(game.variants[variant].parameters)
+    loaded = pyspiel.load_game(game.name, parameters)
+    if loaded.get_type().dynamics == pyspiel.GameType.Dynamics.SIMULTANEOUS:
+        return pyspiel.load_game_as_turn_based(game.name, parameters)
+    return loaded
 
 
 def player_count(game: Game, variant: int) -> int:
-    """The number of seats of a variant."""
-    return _players(game.name, tuple(sorted(game.variants[variant].parameters.items())))
+    return int(load_variant(game, variant).num_players())
 
 
 def largest_return(loaded: Any) -> float:
-    """The largest absolute return that a game can end with."""
     return max(abs(loaded.min_utility()), abs(loaded.max_utility()))
+
+
+def position(game: Game, variant: int, history: Sequence[int]) -> Any:
+    state = load_variant(game, variant).new_initial_state()
+    for action in history:
+        state.apply_action(action)
+    return state
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    game: Game
+    variant: int
+    seat: int
+    text: str  # the state, as this player may see it
+    moves: tuple[str, ...]
+    numbers: tuple[int, ...]  # OpenSpiel's numbers of the legal moves
+    history: tuple[int, ...]  # all moves so far, in a game with perfect information; empty in others
+    rendering: Rendering = "full"
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        return self.game.variants[self.variant].parameters
+
+    @property
+    def side(self) -> str:
+        return self.game.side(self.seat)
+
+
+def observe(game: Game, variant: int, seat: int, state: Any, rendering: Rendering = "full") -> Observation:
+    """Make the observation of the player in `seat`, which must be the one to move, from OpenSpiel's `state`."""
+    numbers = tuple(state.legal_actions())
+    return Observation(
+        game=game,
+        variant=variant,
+        seat=seat,
+        text=game.text(state, seat),
+        moves=tuple(state.action_to_string(seat, number) for number in numbers),
+        numbers=numbers,
+        history=tuple(state.history()) if game.open else (),
+        rendering=rendering,
+    )
+
+
+class MoveValue(NamedTuple):
+    worth: float  # higher is better; only comparable within one menu
+    why: str  # the reason in a word or two, short enough for a small model to learn
+
+
+def read(name: str) -> Any:
+    return YAML(typ="safe").load((resources.files("castaway.envs.openspiel") / f"{name}.yaml").read_text("utf-8"))
+
+
+def _catalogue() -> Iterator[Game]:
+    for name, entry in read("catalogue").items():
+        variants = tuple(Variant(called, **one) for called, one in entry.pop("variants").items())
+        yield Game(name, variants=variants, sides=tuple(entry.pop("sides", ())), **entry)
+
+
+GAMES = tuple(_catalogue())  # the games of `catalogue.yaml`, in its order

@@ -1,32 +1,25 @@
 """Encodes an episode as a task id: game, variant, seat, seed of chance and seed of the opponents.
 
-An id is a split and nine decimal digits: `id = split * 1_000_000_000 + digits`. Split 0 is for training; all other
-splits are held out (`HELD_OUT_START`). The digits are a number in mixed radix, here from the lowest place:
+An id is a split and nine decimal digits: `id = split * 1_000_000_000 + digits`. Split 0 is for training; all others are
+held out (`HELD_OUT_START`). The digits are a number in mixed radix, from the lowest place: game (20, by its position in
+the catalogue), variant, seat, seed of chance (10,000), seed of the opponents (the rest, at least 555).
 
-| place | radix |
-|---|---|
-| game | 20; its position in the catalogue |
-| variant | the number of the game's variants |
-| seat | the number of the variant's seats |
-| seed of chance | 10,000 |
-| seed of the opponents | the rest, at least 555 |
-
-So consecutive ids go through all games, then through their variants and seats, then through 10,000 seeds of chance, and
-then through the same seeds of chance with other seeds of the opponents. Every id of 0 or more is exactly one episode.
-The split is part of every random seed, so held-out and training ids never share a random stream. In a very small game,
-such as Kuhn poker with its six deals, the same deals occur all the same.
+Every id of 0 or more is exactly one episode, and consecutive ids go through all games first. The split is part of every
+random seed, so held-out and training ids never share a random stream. In a very small game, such as Kuhn poker with its
+six deals, the same deals occur all the same.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import overload
 
-from castaway.envs.openspiel.catalogue import GAMES
-from castaway.envs.openspiel.games import Game, player_count
+from castaway.envs.openspiel.games import GAMES, Game, player_count
+from castaway.errors import CastawayError
 from castaway.tasks.environment import HELD_OUT_START
 
 CHANCE_SEEDS = 10_000
-"""Number of seeds of chance."""
+Table = tuple[int, int]  # a game and one of its variants, by number
+EPISODES = 500 * CHANCE_SEEDS  # number of ids that are used of each table; every table has more
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +29,17 @@ class Episode:
     game: int
     variant: int
     seat: int
-    chance: int
-    """The seed of chance."""
-    opponent: int
-    """The seed of the opponents."""
-    split: int = 0
-    """0 for training, otherwise held out."""
+    chance: int  # the seed of chance
+    opponent: int  # the seed of the opponents
+    split: int = 0  # 0 for training, otherwise held out
 
     @property
     def played(self) -> Game:
-        """The description of the game."""
         return GAMES[self.game]
+
+    @property
+    def seats(self) -> int:
+        return player_count(self.played, self.variant)
 
     @property
     def chance_seed(self) -> str:
@@ -60,11 +53,6 @@ class Episode:
 
 
 def episode_of(task_id: int) -> Episode:
-    """The episode of a task id.
-
-    Raises:
-        ValueError: the id is negative.
-    """
     if task_id < 0:
         raise ValueError(f"there is no episode {task_id}: task ids begin at 0")
     split, rest = divmod(task_id, HELD_OUT_START)
@@ -76,44 +64,72 @@ def episode_of(task_id: int) -> Episode:
 
 
 def task_id_of(episode: Episode) -> int:
-    """The task id of an episode.
-
-    Raises:
-        ValueError: a part is out of its range.
-    """
-    _demand_range("game", episode.game, len(GAMES))
-    variants = len(episode.played.variants)
-    _demand_range("variant", episode.variant, variants)
-    seats = player_count(episode.played, episode.variant)
-    _demand_range("seat", episode.seat, seats)
-    _demand_range("seed of chance", episode.chance, CHANCE_SEEDS)
+    """The id of an episode; ValueError if one of its parts is out of range."""
     digits = episode.opponent * CHANCE_SEEDS + episode.chance
-    digits = (digits * seats + episode.seat) * variants + episode.variant
-    digits = digits * len(GAMES) + episode.game
-    if episode.opponent < 0 or episode.split < 0 or digits >= HELD_OUT_START:
-        raise ValueError(f"no task id has the opponents' seed {episode.opponent} in the split {episode.split}")
-    return episode.split * HELD_OUT_START + digits
+    digits = (digits * episode.seats + episode.seat) * len(episode.played.variants) + episode.variant
+    task_id = episode.split * HELD_OUT_START + digits * len(GAMES) + episode.game
+    if episode_of(task_id) != episode:
+        raise ValueError(f"no task id stands for {episode}")
+    return task_id
 
 
-def _demand_range(what: str, value: int, size: int) -> None:
-    if not 0 <= value < size:
-        raise ValueError(f"there is no {what} {value}: it is a number from 0 to {size - 1}")
-
-
-def explained(episode: Episode) -> str:
-    """A description of an episode for people, one line for each part."""
-    game = episode.played
-    variant = game.variants[episode.variant]
-    seats = player_count(game, episode.variant)
+def describe(episode: Episode) -> str:
+    game, variant = episode.played, episode.played.variants[episode.variant]
     held_out = f"held out (split {episode.split})" if episode.split else "training (split 0)"
     lines = {
         "task id": f"{task_id_of(episode)}, {held_out}",
         "game": f"{game.name} ({episode.game}): {game.line}",
         "variant": f"{variant.name} ({episode.variant})",
         "parameters": ", ".join(f"{name}={value}" for name, value in variant.parameters.items()) or "the game's own",
-        "seat": f"{game.side(episode.seat)} ({episode.seat} of {seats}, counted from 0)",
+        "seat": f"{game.side(episode.seat)} ({episode.seat} of {episode.seats}, counted from 0)",
         "chance": f"seed {episode.chance}",
         "opponents": f"seed {episode.opponent}; the seat of the episode sets their kind: random, mcts-N or self",
         "base rate": f"{100 * variant.base_rate:.1f} % success for a random player among random ones",
     }
     return "\n".join(f"{name + ':':12}{text}" for name, text in lines.items())
+
+
+class Tables(Sequence[int]):
+    """The training ids of some tables, computed when asked; consecutive ids go through the tables first."""
+
+    def __init__(self, tables: Sequence[Table]) -> None:
+        self.tables = tuple(dict.fromkeys(tables))
+
+    def __len__(self) -> int:
+        return EPISODES * len(self.tables)
+
+    @overload
+    def __getitem__(self, place: int) -> int: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[int]: ...
+    def __getitem__(self, place: int | slice) -> int | list[int]:
+        if isinstance(place, slice):
+            return [self[number] for number in range(len(self))[place]]
+        rest, at = divmod(range(len(self))[place], len(self.tables))
+        game, variant = self.tables[at]
+        rest, seat = divmod(rest, player_count(GAMES[game], variant))
+        opponent, chance = divmod(rest, CHANCE_SEEDS)
+        return task_id_of(Episode(game, variant, seat, chance, opponent))
+
+    def __contains__(self, task_id: object) -> bool:
+        if not isinstance(task_id, int) or task_id < 0:
+            return False
+        episode = episode_of(task_id)
+        number = (episode.opponent * CHANCE_SEEDS + episode.chance) * episode.seats + episode.seat
+        return episode.split == 0 and (episode.game, episode.variant) in self.tables and number < EPISODES
+
+
+def tables_named(names: Iterable[str]) -> Tables:
+    """The ids of games by name: `GAME VARIANT`, or `GAME` for all its variants; CastawayError without such a one."""
+    return Tables([table for name in names for table in _named(name)])
+
+
+def _named(name: str) -> list[Table]:
+    wanted, _, variant = name.partition(" ")
+    number = next((number for number, game in enumerate(GAMES) if game.name == wanted), None)
+    if number is None:
+        raise CastawayError(f"there is no game {wanted!r}, expected one of {', '.join(game.name for game in GAMES)}")
+    names = [one.name for one in GAMES[number].variants]
+    if variant and variant not in names:
+        raise CastawayError(f"{wanted} has no variant {variant!r}, expected one of {', '.join(names)}")
+    return [(number, place) for place, called in enumerate(names) if variant in ("", called)]

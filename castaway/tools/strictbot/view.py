@@ -1,18 +1,16 @@
 """The view of STRICTBOT: a chat in which a typed line becomes a question, and each answer is rated."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cached_property
 
-from castaway.envs.strictbot.language import Language
-from castaway.envs.strictbot.observation import Observation
-from castaway.envs.strictbot.params import StrictbotParams
-from castaway.envs.strictbot.question import NAMES
-from castaway.envs.strictbot.renderings import language_of
+from castaway.envs.strictbot.language import Language, language_of
+from castaway.envs.strictbot.question_bank import NAMES, Observation
+from castaway.envs.strictbot.rewards import StrictbotParams
 from castaway.errors import CastawayError
+from castaway.rollout.episodes import Row
 from castaway.tasks.environment import Message
 from castaway.tasks.reply import parse_reply
+from castaway.tools.transcript import clean
 from castaway.tools.view import TaskView
 
 
@@ -27,11 +25,7 @@ class StrictbotView(TaskView):
         return language_of(self.game.rendering if isinstance(self.game, StrictbotParams) else "full")
 
     def chat_messages(self, line: str) -> tuple[Message, ...]:
-        """The prompt for `QUESTION | FACT`, or for a question alone, whose fact is looked up in the bank.
-
-        Raises:
-            CastawayError: no fact was typed, and the bank has none.
-        """
+        """The prompt for `QUESTION | FACT`, or for a question alone, whose fact is looked up in the bank."""
         prompts = self._language.prompts
         question, mark, typed = line.partition("|")
         asked = prompts.typed(question)
@@ -42,8 +36,18 @@ class StrictbotView(TaskView):
             )
         return prompts.messages(Observation(asked, fact))
 
+    def brief(self, rows: Sequence[Row]) -> list[str]:
+        head, asked, answered = rows[0], rows[1], rows[-1]
+        agent, question = next(iter(asked["questions"].items()))
+        deserved = f"{NAMES[question['level']]} ({question['kind']})"
+        return [
+            f"asked     {clean(question['asked'])} ?",
+            f"it is so  {clean(question['fact'])}",
+            f"answer    {clean(answered['questions'][agent].get('answer') or asked['said'][agent]['action'])}",
+            f"deserved  {deserved}; {clean(str(head['ending']))}",
+        ]
+
     def chat_remark(self, messages: Sequence[Message], answer: str) -> str:
-        """The level of an answer according to the judge."""
         language = self._language
         fact = language.prompts.read_back(messages).fact
         (level,) = language.judge.produced_levels([(parse_reply(answer).action, fact)])

@@ -8,9 +8,7 @@ from threading import Lock
 from typing import Any, TypeVar
 
 from castaway.errors import CastawayError
-from castaway.teacher.breaker import CircuitBreaker
-from castaway.teacher.chat_client import COOLING_SECONDS, ServerFault, retrying
-from castaway.teacher.loop import LoopThread
+from castaway.teacher.chat_client import COOLING_SECONDS, CircuitBreaker, LoopThread, ServerFault, retrying
 
 from castaway_openenv.params import OpenEnvParams
 from castaway_openenv.session import Session, fault

@@ -41,7 +41,7 @@ class OpenEnv(Task[OpenEnvParams]):
         seen: Seen = prompt.observation
         return Reply(REASON, Random(repr(seen)).choice(seen.actions))
 
-    def demonstrator(self, random: Random, carelessness: float) -> Player:
+    def demonstrator(self, random: Random, random_action_rate: float) -> Player:
         """The expert, which in a share of the turns draws any of the listed actions.
 
         If there is no expert but this one, all turns are drawn: otherwise one situation would show one action only.
@@ -51,7 +51,7 @@ class OpenEnv(Task[OpenEnvParams]):
         random = Random(f"openenv {random.random()}")
 
         def play(prompt: Prompt) -> Reply:
-            if aimless or random.random() < carelessness:
+            if aimless or random.random() < random_action_rate:
                 return Reply(REASON, random.choice(prompt.observation.actions))
             return self.expert(prompt)
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from castaway.errors import CastawayError
-from castaway.tasks.checker import check_environment
+from castaway.tools.checker import check_environment
 
 from castaway_openenv.environment import PASS
 from castaway_openenv.params import OpenEnvParams

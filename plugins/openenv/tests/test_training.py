@@ -9,18 +9,19 @@ from pathlib import Path
 
 import pytest
 import torch
-from castaway.config.ppo import ReplayParams
+from castaway.bases.tiny import new_model, train_tokenizer
+from castaway.config.params import merged
+from castaway.config.ppo import PpoParams, ReplayParams
 from castaway.config.sections import LoraParams
 from castaway.models.policy import new_adapter
-from castaway.models.tiny import new_model, train_tokenizer
 from castaway.models.tokens import ChatTokenizer
-from castaway.rl.actor_critic import ActorCritic
+from castaway.rl.episode_source import EpisodeSource
 from castaway.rl.ppo import PpoTrainer
-from castaway.rl.tasks import TaskSource
-from castaway.tasks.checker import check_environment
+from castaway.rollout.actor_critic import ActorCritic
 from castaway.tasks.environment import Message
 from castaway.tasks.registry import game_model, load_task, read_params
 from castaway.teacher.rules import RulesTeacher
+from castaway.tools.checker import check_environment
 
 from castaway_openenv.params import OpenEnvParams
 from castaway_openenv.task import OpenEnv
@@ -94,7 +95,8 @@ def test_two_steps_of_ppo(task: OpenEnv) -> None:
     small = shipped.base.model_copy(update={"hidden_size": 32, "layers": 2, "heads": 2})
     actor = ActorCritic(new_adapter(new_model(small, tokenizer), LoraParams(rank=4, alpha=8)))
     before = [weight.detach().clone() for weight in actor.parameters() if weight.requires_grad]
-    params = shipped.ppo.model_copy(update={"episodes_per_step": 8, "max_new_tokens": 16, "ahead": False, "steps": 2})
+    changes = {"steps": 2, "rollout": {"episodes_per_step": 8, "max_new_tokens": 16}}
+    params = PpoParams.model_validate(merged(shipped.ppo, changes))
     trainer = PpoTrainer(
         actor,
         ChatTokenizer(tokenizer),
@@ -103,7 +105,7 @@ def test_two_steps_of_ppo(task: OpenEnv) -> None:
         scorer=NoScorer(),
         params=params,
         seed=0,
-        source=TaskSource(task.curriculum(8), ReplayParams(share=0.0, capacity=1, mastery=1), 0, "solo"),
+        source=EpisodeSource(task.curriculum(8), ReplayParams(share=0.0, capacity=1, mastery=1), 0, "solo"),
         curves=task.curves,
     )
     for _ in range(2):
@@ -112,4 +114,4 @@ def test_two_steps_of_ppo(task: OpenEnv) -> None:
         assert values["return"] > 0
     after = [weight for weight in actor.parameters() if weight.requires_grad]
     assert any(not torch.equal(old, new) for old, new in zip(before, after, strict=True))
-    assert trainer.source.table()[""]["solo"]["episodes"] == 16
+    assert trainer.rollouts.source.table()[""]["solo"]["episodes"] == 16

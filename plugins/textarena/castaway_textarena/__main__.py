@@ -52,7 +52,7 @@ def blocks(
         if not count:
             raise CastawayError(f"{into} has no section {section}; add it")
     into.write_text(found, "utf-8")
-    typer.echo(f"wrote the run {name}; next: python -m flows closure --write && castaway task check textarena")
+    typer.echo(f"wrote the run {name}; next: castaway task check textarena")
 
 
 @app.command()

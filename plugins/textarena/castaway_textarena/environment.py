@@ -140,7 +140,7 @@ class TextArenaEnvironment(TextEnvironment):
         seen = self._observation()
         agent = self._agent(seen.player)
         role = PLAYER if agent == PLAYER else "rival"
-        return (Prompt(agent, role, messages(seen), seen, rival=agent != PLAYER),)
+        return (Prompt(agent, role, messages(seen), seen, opponent=agent != PLAYER),)
 
     def _agent(self, place: int) -> str:
         """The agent at a place in the game; the others are numbered from the player on."""

@@ -6,11 +6,13 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from castaway.errors import CastawayError
+from castaway.metrics.built import built
 from castaway.tasks.registry import read_params
 from castaway_textarena.catalogue import REFUSED, family, games, is_open, players_of
 from castaway_textarena.trial import Trial, tried
@@ -84,16 +86,16 @@ def results_table(root: Path) -> str:
     params = read_params(root / "params.yaml")
     rows = []
     for run, block in params.tasks.items():
-        path = root / "data" / run / "metrics" / "evaluate.json"
-        if block.task == "textarena" and path.exists():
-            rows += _result_rows(str(block.game.model_dump()["game"]), json.loads(path.read_text("utf-8")))
+        figures = built(root, run, "evaluate").figures
+        if block.task == "textarena" and figures:
+            rows += _result_rows(str(block.game.model_dump()["game"]), figures)
     if not rows:
         raise CastawayError("no run of the task textarena was evaluated; run dvc repro evaluate@RUN first")
     head = "| game | player | success (95 %) | mean reward (95 %) | invalid replies | episodes |"
     return "\n".join([head, "| --- | --- | --- | --- | --- | --- |", *rows])
 
 
-def _result_rows(game: str, metrics: dict[str, dict[str, Any]]) -> list[str]:
+def _result_rows(game: str, metrics: Mapping[str, dict[str, Any]]) -> list[str]:
     rows = []
     for policy in POLICIES:
         if figures := metrics.get(policy):

@@ -8,9 +8,9 @@ from random import Random
 from statistics import mean
 from typing import Any
 
-from castaway.metrics.intervals import clustered_mean, proportion
 from castaway.tasks import Task
 from castaway.tasks.environment import SELF_PLAY, CurriculumStage, Outcome, Played, Prompt
+from castaway.tasks.intervals import clustered_mean, proportion
 from castaway.tasks.reply import Reply
 from castaway.tasks.task import Player
 from castaway_textarena.environment import PLAYER, TABLE, Others, TextArenaEnvironment
@@ -48,14 +48,14 @@ class TextArena(Task[TextArenaParams]):
         """The reply with the best move that a search finds, or that is known."""
         return self._with(prompt.observation, best_move(prompt.observation, self.game.search_depth))
 
-    def demonstrator(self, random: Random, carelessness: float) -> Player:
-        """A random legal move in the share `carelessness` of the turns, otherwise the demonstrator's."""
+    def demonstrator(self, random: Random, random_action_rate: float) -> Player:
+        """A random legal move in the share `random_action_rate` of the turns, otherwise the demonstrator's."""
         careless = random_player(random)
         served = served_player(self.game.served) if self.game.demonstrator == "served" else None
 
         def play(prompt: Prompt) -> Reply:
             seen: Observation = prompt.observation
-            if self.game.demonstrator == "random" or random.random() < carelessness:
+            if self.game.demonstrator == "random" or random.random() < random_action_rate:
                 return self._with(seen, careless(seen))
             return self._with(seen, served(prompt)) if served else self.expert(prompt)
 

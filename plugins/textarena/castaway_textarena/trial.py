@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from random import Random
 
 from castaway.errors import CastawayError
-from castaway.tasks.checker import FREE_WORDS, check_environment
 from castaway.tasks.environment import Prompt
+from castaway.tools.checker import FREE_WORDS, check_environment
 from castaway_textarena.environment import PLAYER, TABLE, TextArenaEnvironment
 from castaway_textarena.rules import SILENCE
 

@@ -21,10 +21,10 @@ from castaway_textarena.task import TextArena
 from castaway_textarena.trial import digest, nothing_raised, own_code_fails, side_by_side
 
 from castaway.errors import CastawayError
-from castaway.rl.rollout import Generation, play_episodes
-from castaway.tasks.checker import AT_THE_END, FREE_TEXT, check_environment
+from castaway.rollout.play import Generation, play_episodes
 from castaway.tasks.environment import SELF_PLAY
 from castaway.tasks.registry import load_task, read_params, task_class, task_of
+from castaway.tools.checker import AT_THE_END, FREE_TEXT, check_environment
 
 README = Path(__file__).parents[1] / "README.md"
 PASSING = [
@@ -157,10 +157,10 @@ def test_self_play_asks_another_policy_for_the_others(game: str) -> None:
     choice = Random(0)
 
     def policy(prompts: list) -> list[Generation]:
-        asked[prompts[0].rival] += len(prompts)
+        asked[prompts[0].opponent] += len(prompts)
         return [Generation(f"REASONING: so\nACTION: {choice.choice(p.observation.legal)}") for p in prompts]
 
-    episodes = play_episodes(task(game).make, [(i, SELF_PLAY) for i in range(8)], policy, None, rival=policy)
+    episodes = play_episodes(task(game).make, [(i, SELF_PLAY) for i in range(8)], policy, None, opponent=policy)
     assert asked[False] and asked[True]
     assert all({one.agent for one in episode.trajectories} == {PLAYER} for episode in episodes)
     paid = [sum(turn.reward for turn in episode.trajectories[0].turns) for episode in episodes]

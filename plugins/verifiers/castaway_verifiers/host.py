@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import verifiers.v1 as vf
 from aiohttp import web
 from castaway.errors import CastawayError, first_line
-from castaway.teacher.loop import LoopThread
+from castaway.teacher.chat_client import LoopThread
 from verifiers.v1.clients.client import SESSION_ID_HEADER
 from verifiers.v1.configs.agent import agent_config_fields
 from verifiers.v1.utils.loaders import load_environment, resolve_env_config

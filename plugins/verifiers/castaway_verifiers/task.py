@@ -50,11 +50,11 @@ class Verifiers(Task[VerifiersParams]):
         row = prompt.observation.row
         return Reply(REASON, self._right(row) if self.game.answer else Random(row).choice(self.game.examples))
 
-    def demonstrator(self, random: Random, carelessness: float) -> Player:
+    def demonstrator(self, random: Random, random_action_rate: float) -> Player:
         """The expert, which in a share of the turns gives an example or the answer to another task."""
 
         def play(prompt: Prompt) -> Reply:
-            if self.game.answer and random.random() >= carelessness:
+            if self.game.answer and random.random() >= random_action_rate:
                 return self.expert(prompt)
             return Reply(REASON, self._any(random))
 

@@ -16,9 +16,9 @@ pytest.importorskip("verifiers.v1", reason="verifiers is installed in an environ
 from castaway.config.mistakes import explain
 from castaway.envs.strictbot.task import Strictbot
 from castaway.errors import CastawayError
-from castaway.tasks.checker import check_environment
 from castaway.tasks.environment import HELD_OUT_START
 from castaway.tasks.registry import load_task, read_params
+from castaway.tools.checker import check_environment
 from pydantic import ValidationError
 
 from castaway_verifiers.clash import demand

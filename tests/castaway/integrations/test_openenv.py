@@ -1,7 +1,5 @@
 """The OpenEnv server, in a process of its own, over real connections."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
@@ -9,7 +7,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -19,20 +16,18 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
 from castaway.envs.marooned.environment import MaroonedEnvironment
-from castaway.errors import CastawayError
 from castaway.integrations.openenv import LONGEST_REPLY, MaroonedAction, MaroonedClient, MaroonedObservation
-from castaway.integrations.openenv_server import LARGEST, make_app, serve
+from castaway.integrations.openenv_server import LARGEST
 from castaway.tasks.environment import HELD_OUT_START
+from tests.shipped import ROOT
 
-ROOT = Path(__file__).parents[3]
 SESSIONS = 40
 
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    command = [sys.executable, "-m", "castaway.cli.main", "openenv", "--port", "0", "--sessions", str(SESSIONS)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    command = [sys.executable, "-m", "castaway.cli.main", *f"marooned openenv --port 0 --sessions {SESSIONS}".split()]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
     assert server.stdout is not None
     yield server.stdout.readline().strip()
     server.send_signal(signal.SIGINT)
@@ -40,7 +35,7 @@ def url() -> Iterator[str]:
 
 
 def best(observation: MaroonedObservation) -> MaroonedAction:
-    return MaroonedAction.typed({prompt.agent: prompt.legal[0] for prompt in observation.prompts})
+    return MaroonedAction(replies={prompt.agent: f"ACTION: {prompt.legal[0]}" for prompt in observation.prompts})
 
 
 def local(seed: int, seat: str) -> list[tuple[Any, Any]]:
@@ -121,11 +116,7 @@ def test_a_synchronous_and_an_untyped_client(url: str) -> None:
     [
         ({"seed": -1}, "whole number below"),
         ({"seed": HELD_OUT_START}, "held-out games"),
-        ({"seed": "1"}, "whole number"),
-        ({"seed": True}, "whole number"),
-        ({"seat": "captain"}, "crew, traitor, all"),
         ({"seat": ["crew"]}, "crew, traitor, all"),
-        ({"episode_id": 3}, "must be a text"),
         ({"colour": "red"}, "not colour"),
     ],
 )
@@ -150,21 +141,14 @@ def test_a_wrong_step_is_refused(url: str) -> None:
 
 MALFORMED = [
     ("{", "INVALID_JSON"),
-    ("[1, 2]", "INVALID_JSON"),
-    ("null", "INVALID_JSON"),
-    ("[" * 100_000, "INVALID_JSON"),
-    (b"\x00\xff", "INVALID_JSON"),
     ('{"type": "fly"}', "UNKNOWN_TYPE"),
-    ('{"type": ["reset"]}', "UNKNOWN_TYPE"),
     ('{"type": "reset", "data": 7}', "VALIDATION_ERROR"),
     ('{"type": "step", "data": {"replies": {"Alice": 7}}}', "VALIDATION_ERROR"),
-    ('{"type": "step", "data": {"replies": {}, "extra": 1}}', "VALIDATION_ERROR"),
     (json.dumps({"type": "step", "data": {"replies": {"Alice": "x" * (LONGEST_REPLY + 1)}}}), "VALIDATION_ERROR"),
-    ("x" * (LARGEST + 1), "TOO_LARGE"),
 ]
 
 
-def test_malformed_and_oversized_messages_get_an_error_and_the_session_lives_on(url: str) -> None:
+def test_malformed_messages_get_an_error_and_oversized_ones_end_the_session(url: str) -> None:
     async def throw() -> list[str]:
         codes = []
         async with connect(f"{url.replace('http', 'ws')}/ws") as socket:
@@ -175,27 +159,10 @@ def test_malformed_and_oversized_messages_get_an_error_and_the_session_lives_on(
                 codes.append(answer["data"]["code"])
             await socket.send('{"type": "reset", "data": {"seed": 1}}')
             assert json.loads(await socket.recv())["type"] == "observation"
-            await socket.send("x" * (2 * LARGEST + 1))  # this much is cut off
+            await socket.send("x" * (LARGEST + 1))
             with pytest.raises(ConnectionClosed) as closed:
                 await socket.recv()
             assert closed.value.rcvd is not None and closed.value.rcvd.code == 1009
         return codes
 
     assert asyncio.run(throw()) == [code for _, code in MALFORMED]
-
-
-def test_malformed_and_oversized_requests_get_an_error(url: str) -> None:
-    assert httpx.post(f"{url}/reset", json={"seed": 1, "seat": "crew"}).status_code == 200
-    refused = httpx.post(f"{url}/reset", json={"seed": 1, "seat": "captain"})
-    assert refused.status_code == 400 and "crew, traitor, all" in refused.json()["detail"]
-    refused = httpx.post(f"{url}/step", json={"action": {"replies": {}}})
-    assert refused.status_code == 400 and "reset first" in refused.json()["detail"]
-    assert httpx.post(f"{url}/step", content=b"{").status_code == 422
-    large = httpx.post(f"{url}/reset", content=b"x" * (LARGEST + 1))
-    assert large.status_code == 413 and str(LARGEST) in large.json()["detail"]
-
-
-def test_where_it_cannot_listen_it_says_so(url: str) -> None:
-    port = int(url.rsplit(":", 1)[1])
-    with pytest.raises(CastawayError, match=f"cannot listen on 127.0.0.1 port {port}"):
-        serve(make_app("skiff", "full", 1), "127.0.0.1", port, print)

@@ -1,7 +1,5 @@
 """Tasks for TRL's trainer: played by hand, and by its GRPOTrainer with a small model that calls the tool."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -14,14 +12,14 @@ from transformers.utils import get_json_schema
 from trl import GRPOConfig, GRPOTrainer
 from trl.chat_template_utils import qwen3_chat_template
 
+from castaway.bases.tiny import new_model, train_tokenizer
 from castaway.errors import CastawayError
 from castaway.integrations.trl import OVER, GameEnvironment, training_rows
-from castaway.models.tiny import new_model, train_tokenizer
 from castaway.tasks.environment import HELD_OUT_START
-from castaway.tasks.registry import read_params, task_of
+from castaway.tasks.registry import task_of
 from castaway.tasks.task import Task
+from tests.shipped import PARAMS
 
-PARAMS = read_params(Path(__file__).parents[3] / "params.yaml")
 CALL = '<tool_call>\n{"name": "act", "arguments": {"action": "ANSWER"}}\n</tool_call><|im_end|>'
 
 
@@ -51,8 +49,7 @@ def test_an_illegal_action_is_told_and_counts_as_idle(games: Task[Any]) -> None:
     environment.reset(3, "random")
     played.reset(task_id=3)
     environment.step({})
-    said = played.act("castle")
-    refusal, shown = said.split("\n\n", 1)
+    refusal, shown = played.act("castle").split("\n\n", 1)
     assert refusal.endswith(".") and shown == environment.prompts()[0].messages[-1]["content"]
 
 
@@ -72,9 +69,7 @@ def taught(tutor: Task[Any]) -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast]
     environment = GameEnvironment(tutor)
     schema = get_json_schema(environment.act)
     asked = [environment.reset(**row) for row in training_rows(tutor, 8)]
-    calls = [
-        CALL.replace("ANSWER", answer) for answer in ("a good question, it is 12", "stop wasting my time, it is 7")
-    ]
+    calls = [CALL.replace("ANSWER", one) for one in ("a good question, it is 12", "stop wasting my time, it is 7")]
     tokenizer = train_tokenizer([*asked * 4, json.dumps(schema), *calls], 700)
     tokenizer.add_special_tokens({"additional_special_tokens": ["<|im_start|>", "<|im_end|>"]})
     tokenizer.eos_token, tokenizer.chat_template = "<|im_end|>", qwen3_chat_template
@@ -84,8 +79,8 @@ def taught(tutor: Task[Any]) -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast]
         messages = [{"role": "user", "content": asked[step % len(asked)]}]
         prompt = tokenizer.apply_chat_template(messages, tools=[schema], add_generation_prompt=True, tokenize=False)
         head, reply = tokenizer(prompt)["input_ids"], tokenizer(calls[step // 8 % 2])["input_ids"]
-        labels = torch.tensor([[-100] * len(head) + reply])
-        loss = model(input_ids=torch.tensor([head + reply]), labels=labels).loss
+        labels = [-100] * len(head) + reply
+        loss = model(input_ids=torch.tensor([head + reply]), labels=torch.tensor([labels])).loss
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

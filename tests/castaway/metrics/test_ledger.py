@@ -15,12 +15,16 @@ def asking(key: str, block: int = 4, asked: str = "2026-11-24T10:00:00+00:00") -
 
 def test_rows_are_kept_and_a_repeated_evaluation_adds_none(tmp_path: Path) -> None:
     path = tmp_path / "metrics" / ledger.FILE
+    assert ledger.read(path) == []
     ledger.add(path, [asking("one")])
     before = path.read_bytes()
     ledger.add(path, [asking("one", asked="2026-11-25T10:00:00+00:00")])
     assert path.read_bytes() == before
     ledger.add(path, [asking("two", asked="2026-11-23T10:00:00+00:00")])
     assert [row["stage_key"] for row in ledger.read(path)] == ["two", "one"], "in the order in which they were asked"
+    path.write_text("[]")
+    with pytest.raises(CastawayError, match=r"ledger.json is no ledger; restore it"):
+        ledger.read(path)
 
 
 def add_one_by_one(path: Path, name: str) -> None:
@@ -54,11 +58,3 @@ def test_weights_that_were_built_again_to_the_same_bytes_ask_nothing_new() -> No
     rows = [first, asking("b"), again, other]
     assert ledger.sentence(rows, "c") == "Block 4 of the held-out ids, first asking."
     assert ledger.sentence(rows, "d") == "Block 4 of the held-out ids, asked 3 times before."
-
-
-def test_a_file_that_is_no_ledger_is_told(tmp_path: Path) -> None:
-    path = tmp_path / ledger.FILE
-    assert ledger.read(path) == []
-    path.write_text("[]")
-    with pytest.raises(CastawayError, match=r"ledger.json is no ledger; restore it"):
-        ledger.read(path)

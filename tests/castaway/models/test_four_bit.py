@@ -1,7 +1,5 @@
 """Without bitsandbytes; with it, tests/nf4 looks at weights in 4 bits."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

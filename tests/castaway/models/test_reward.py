@@ -1,7 +1,5 @@
 """The reward model reads the stop token of an answer, in training and scoring, on the trunk that the policy has."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,7 @@ from castaway.config.sections import LoraParams
 from castaway.models.policy import load_model, lora_config, new_adapter, save_adapter
 from castaway.models.reward import RewardScorer, Scale, sequence_classifier
 from castaway.models.tokens import ChatTokenizer
-from castaway.rl.actor_critic import ActorCritic
+from castaway.rollout.actor_critic import ActorCritic
 from tests.castaway.rl.small import stirred
 from tests.families import FAMILIES, write_family
 
@@ -24,7 +22,7 @@ ANSWERS = ("LEFT", "RIGHT, and then on for a while", "no")
 
 @pytest.fixture(params=FAMILIES)
 def base(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """A base model and, beside it, a reward model whose adapter and head are random."""
+    """A base model and, next to it, a reward model whose adapter and head are random."""
     folder = write_family(str(request.param), tmp_path / "base", ["Which way? LEFT RIGHT"] * 5)
     torch.manual_seed(1)
     settings = lora_config(LORA, task_type="SEQ_CLS")
@@ -71,7 +69,7 @@ def test_beside_a_policy_it_takes_no_second_model_and_changes_nothing(base: Path
     with torch.no_grad():
         logprobs = actor.score(batch, 1.0).logprobs
     drawn = torch.get_rng_state()
-    scorer = RewardScorer.beside(policy, base.parent / "reward", tokenizer)
+    scorer = RewardScorer.sharing(policy, base.parent / "reward", tokenizer)
     assert torch.equal(torch.get_rng_state(), drawn)
     small = sum(weight.numel() for name, weight in policy.named_parameters() if ".reward_model." in name)
     assert policy.get_base_model().num_parameters() - before == small < before / 5

@@ -1,17 +1,16 @@
 """Rows in trees are read as they would be one by one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from transformers import AutoConfig, AutoModel
+from transformers import AutoModel
 
-from castaway.models.hidden_states import hidden_states_at
-from castaway.models.rows import STEP, Rows, in_passes, merged, tree_width, trees_of
+from castaway.models.logprobs import hidden_states_at
+from castaway.models.rows import STEP, Rows, by_tokens, first_fit, in_passes, merged, tree_width, trees_of
+from tests.castaway.models.test_logprobs import config
 
 ROW = st.lists(st.integers(3, 5), min_size=1, max_size=12)
 FAMILIES = ("llama", "qwen2", "qwen3", "gemma", "phi3", "granite")
@@ -40,18 +39,10 @@ def test_no_more_is_shared_than_is_allowed(pairs: list[tuple[list[int], int]]) -
         assert not others & set(own)
 
 
-def decoder(family: str, hidden_size: int = 256) -> Any:
-    torch.manual_seed(0)
-    sizes = {"hidden_size": hidden_size, "intermediate_size": 64, "num_hidden_layers": 2, "vocab_size": 40}
-    heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16}
-    tokens = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
-    return AutoModel.from_config(AutoConfig.for_model(family, **sizes, **heads, **tokens))
-
-
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_states_and_gradients_are_those_of_the_rows_one_by_one(family: str, attention: str) -> None:
-    model = decoder(family)
+    model: Any = AutoModel.from_config(config(family, 256))
     model.set_attn_implementation(attention)
     same = torch.randint(3, 40, (30,)).tolist()
     rows = [[*same, *torch.randint(3, 40, (length,)).tolist()] for length in (4, 9, 1, 6)]
@@ -59,10 +50,8 @@ def test_states_and_gradients_are_those_of_the_rows_one_by_one(family: str, atte
     places = [[len(row) - 1, len(row) // 2] for row in rows]
     found = Rows.of(rows, places, 256)
     assert found.sees is not None and found.tokens.numel() < sum(map(len, rows))
-    alone = [
-        model(input_ids=torch.tensor([row])).last_hidden_state[0, spots]
-        for row, spots in zip(rows, places, strict=True)
-    ]
+    whole = [model(input_ids=torch.tensor([row])).last_hidden_state[0] for row in rows]
+    alone = [one[spots] for one, spots in zip(whole, places, strict=True)]
     results = []
     for states in (torch.stack(alone), hidden_states_at(model, found.lines, found.columns, **found.inputs(model))):
         model.zero_grad()
@@ -87,31 +76,6 @@ def test_trees_are_as_wide_as_makes_the_work_for_each_row_least(shared: int, hid
         assert work(width) <= (1 + 1e-5) * min(work(width - 2), work(width + 2))
 
 
-def test_a_long_common_beginning_is_read_once() -> None:
-    rules = list(range(300))
-    rows = [[*rules, *[1000 + row] * 60] for row in range(6)]
-    (tree,) = trees_of(rows, 256)  # with the usual width, each row would be a tree of its own
-    assert len(tree.tokens) == 300 + 6 * 60
-
-
-def test_several_trees_are_about_as_wide_as_each_other() -> None:
-    # The first tree takes seven rows of 30 after what they share, 40 tokens; the three that are left would be padded.
-    rows = [[*range(40), *[1000 + row] * 30] for row in range(10)]
-    assert [len(tree.tokens) for tree in merged(rows, 256)] == [250, 130]
-    assert [len(tree.tokens) for tree in trees_of(rows, 256)] == [190, 190]
-
-
-@given(st.lists(ROW, min_size=1, max_size=12), st.integers(1, 40))
-def test_every_row_is_in_one_pass(rows: list[list[int]], budget: int) -> None:
-    groups = in_passes(rows, budget)
-    assert sorted(index for group in groups for index in group) == list(range(len(rows)))
-    assert all(len(group) == 1 or len(group) * max(len(rows[i]) for i in group) <= budget for group in groups)
-
-
-def test_rows_that_begin_alike_come_into_one_pass() -> None:
-    assert in_passes([[1, 1, 1], [2, 2, 2], [1, 1, 2], [2, 2]], 6) == [[0, 2], [3, 1]]
-
-
 def test_rows_that_share_little_are_padded() -> None:
     same = list(range(3, 33))
     assert trees_of([[*same, 1], [*same, 2]], 256)
@@ -127,7 +91,18 @@ def test_what_a_large_model_reads_has_few_widths(rows: list[list[int]]) -> None:
     assert found.tokens.shape[1] % STEP == 0
     widest = max(map(len, rows))
     assert found.sees is not None or found.tokens.shape[1] < widest + STEP
-    last = [
-        found.tokens[line, column].item() for line, column in zip(found.lines[:, 0], found.columns[:, 0], strict=True)
-    ]
-    assert last == [row[-1] for row in rows]
+    assert found.tokens[found.lines[:, 0], found.columns[:, 0]].tolist() == [row[-1] for row in rows]
+
+
+@given(st.lists(ROW, max_size=12), st.integers(1, 40))
+def test_every_row_is_in_one_group_and_no_group_is_over_the_budget(rows: list[list[int]], budget: int) -> None:
+    for groups in (in_passes(rows, budget), by_tokens([len(row) for row in rows], budget)):
+        assert sorted(index for group in groups for index in group) == list(range(len(rows)))
+        assert all(len(group) == 1 or len(group) * max(len(rows[i]) for i in group) <= budget for group in groups)
+
+
+@given(st.lists(st.integers(1, 300)), st.integers(100, 400))
+def test_every_piece_is_in_one_bin_and_no_bin_is_too_full(lengths: list[int], width: int) -> None:
+    bins = first_fit(lengths, width)
+    assert sorted(index for one in bins for index in one) == list(range(len(lengths)))
+    assert all(len(one) == 1 or sum(lengths[index] for index in one) <= width for one in bins)

@@ -1,7 +1,5 @@
 """Prompts, replies and stop tokens of five families of chat models."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from unicodedata import normalize
 
@@ -11,6 +9,7 @@ from hypothesis import strategies as st
 
 from castaway.errors import CastawayError
 from castaway.models.tokens import ChatTokenizer
+from castaway.tasks.environment import Message
 from tests.families import FAMILIES, write_family
 
 ASKED = ({"role": "system", "content": "You are a tutor."}, {"role": "user", "content": "Is 2 + 2 = 5?"})
@@ -32,13 +31,8 @@ def test_a_reply_ends_with_the_token_that_the_template_writes(chat: tuple[str, C
     assert reply[-1] in tokenizer.stops and not tokenizer.stops & set(reply[:-1])
     assert tokenizer.text(reply) == "ACTION: no"
     assert tokenizer.ends(reply) and not tokenizer.ends(reply[:-1]) and not tokenizer.ends([])
-
-
-def test_a_tokenizer_without_padding_pads_with_the_end_of_a_reply(tmp_path: Path) -> None:
-    raw = ChatTokenizer.load(write_family("llama", tmp_path, TEXTS)).tokenizer
-    raw.pad_token = None
-    tokenizer = ChatTokenizer(raw)
-    assert tokenizer.pad == tokenizer.tokenizer.pad_token_id in tokenizer.stops
+    # Padding needs no token of its own.
+    assert tokenizer.pad in tokenizer.stops if family.pad is None else raw.decode([tokenizer.pad]) == family.pad
 
 
 def test_a_special_token_within_a_reply_does_not_vanish(chat: tuple[str, ChatTokenizer]) -> None:
@@ -59,14 +53,8 @@ def test_a_prompt_is_the_same_every_day_and_holds_all_messages(chat: tuple[str, 
     assert ("tutor.\n\nIs 2" in text) == (name == "gemma")
 
 
-def test_padding_needs_no_token_of_its_own(chat: tuple[str, ChatTokenizer]) -> None:
-    name, tokenizer = chat
-    pad = FAMILIES[name].pad
-    assert tokenizer.pad in tokenizer.stops if pad is None else tokenizer.tokenizer.decode([tokenizer.pad]) == pad
-
-
 @given(text=st.text(st.characters(min_codepoint=32, exclude_categories=["Cs"]), max_size=40))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_any_reply_comes_back(chat: tuple[str, ChatTokenizer], text: str) -> None:
     # Qwen's tokenizers write all text in the composed form.
     assert normalize("NFC", chat[1].text(chat[1].reply(text))) == normalize("NFC", text)
@@ -84,3 +72,14 @@ def test_a_model_that_is_no_chat_model_is_refused(tmp_path: Path, template: str,
     raw.chat_template = template
     with pytest.raises(CastawayError, match=said):
         ChatTokenizer(raw)
+
+
+def test_a_prompt_that_is_asked_again_has_its_own_tokens_also_when_many_were_dropped(
+    chat: tuple[str, ChatTokenizer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("castaway.models.tokens.KEPT", 100)
+    asked: list[list[Message]] = [[{"role": "user", "content": f"where is {name}?"}] for name in range(30)]
+    first = [chat[1].prompt(messages) for messages in asked]
+    first[0].append(7)  # nobody else's list
+    assert [chat[1].prompt(messages) for messages in asked] == [first[0][:-1], *first[1:]]
+    assert len({tuple(tokens) for tokens in first}) == 30

@@ -1,21 +1,21 @@
 """A student of a few thousand parameters, and games of a few words."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from castaway.bases.tiny import new_model, train_tokenizer
 from castaway.config.params import Params
 from castaway.config.ppo import PpoParams, ReplayParams
 from castaway.config.sections import BaseParams, LoraParams
 from castaway.models.policy import new_adapter
-from castaway.models.tiny import new_model, train_tokenizer
 from castaway.models.tokens import ChatTokenizer
-from castaway.rl.actor_critic import ActorCritic
-from castaway.rl.tasks import TaskSource
+from castaway.rl.episode_source import EpisodeSource
+from castaway.rollout.actor_critic import ActorCritic
+from castaway.rollout.trajectory import Turn
 from castaway.tasks.environment import (
     HELD_OUT_START,
     CurriculumStage,
@@ -26,28 +26,39 @@ from castaway.tasks.environment import (
     TextEnvironment,
 )
 from castaway.tasks.registry import read_params
+from castaway.tasks.reply import parse_reply
 
 ROOT = Path(__file__).parents[3]
 
 
+@cache
 def shipped() -> Params:
     """The parameters as shipped."""
     return read_params(ROOT / "params.yaml")
 
 
 def ppo_params(**changes: Any) -> PpoParams:
-    return shipped().ppo.model_copy(update=changes)
+    """The shipped settings with changes: parts of a block as a mapping, or its keys by themselves."""
+    ppo = shipped().ppo
+    for key, value in changes.items():
+        blocks = [] if key in PpoParams.model_fields else ["rollout", "advantage", "loss", "kl", "corrections"]
+        block = next((name for name in blocks if key in type(getattr(ppo, name)).model_fields), "")
+        if block:
+            key, value = block, {key: value}
+        changed = getattr(ppo, key).model_copy(update=value) if isinstance(value, dict) else value
+        ppo = ppo.model_copy(update={key: changed})
+    return ppo
 
 
 def small_base() -> BaseParams:
     return shipped().base.model_copy(update={"hidden_size": 32, "layers": 2, "heads": 2, "vocabulary": 300})
 
 
-def student(seed: int = 0) -> tuple[ActorCritic, ChatTokenizer]:
-    """An untrained student of width 32 with an adapter, and its tokenizer."""
+def student(seed: int = 0, dtype: torch.dtype = torch.float32) -> tuple[ActorCritic, ChatTokenizer]:
+    """An untrained student of width 32 with an adapter, in float32, and its tokenizer."""
     torch.manual_seed(seed)
     tokenizer = train_tokenizer(["REASONING: a\nACTION: LEFT", "ACTION: RIGHT", "which way"] * 9, 300)
-    adapted = new_adapter(new_model(small_base(), tokenizer), LoraParams(rank=4, alpha=8))
+    adapted = new_adapter(new_model(small_base(), tokenizer).to(dtype), LoraParams(rank=4, alpha=8))
     return ActorCritic(adapted), ChatTokenizer(tokenizer)
 
 
@@ -58,6 +69,12 @@ def stirred(actor: ActorCritic, scale: float = 0.1) -> ActorCritic:
             if weight.requires_grad:
                 weight.add_(scale * torch.randn_like(weight))
     return actor
+
+
+def turn_of(text: str = "", **known: Any) -> Turn:
+    """A turn of which only this is known."""
+    empty: dict[str, Any] = {"prompt_tokens": [], "reply_tokens": [], "logprobs": [], "values": [], "action": ""}
+    return Turn(**{"messages": (), "valid": True, **empty, **known}, text=text, reply=parse_reply(text))
 
 
 class AnyText:
@@ -80,7 +97,7 @@ class AnyText:
 
 
 class Crossroads(TextEnvironment):
-    """One agent walks `length` steps: LEFT is paid a step later, RIGHT at once; a guide earns beside it."""
+    """One agent walks `length` steps: LEFT is paid a step later, RIGHT at once; a guide earns next to it."""
 
     name = "crossroads"
     agents = ("walker", "guide")
@@ -119,14 +136,10 @@ class Crossroads(TextEnvironment):
         return {"walked": list(self.walked)}
 
 
-def source_of(seed: int = 0, seats: tuple[str, ...] = ("crew",)) -> TaskSource:
+def source_of(seed: int = 0, seats: tuple[str, ...] = ("crew",)) -> EpisodeSource:
     """Any training id, and no replays."""
-    return TaskSource(
-        [CurriculumStage("all", range(HELD_OUT_START), seats)],
-        ReplayParams(share=0.0, capacity=1, mastery=1),
-        seed,
-        seats[-1],
-    )
+    stage = CurriculumStage("all", range(HELD_OUT_START), seats)
+    return EpisodeSource([stage], ReplayParams(share=0.0, capacity=1, mastery=1), seed, seats[-1])
 
 
 class NoScorer:

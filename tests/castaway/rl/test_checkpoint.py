@@ -34,15 +34,6 @@ def test_a_damaged_one_is_passed_over(tmp_path: Path) -> None:
     assert load_newest(tmp_path) is None
 
 
-def test_a_crash_while_writing_leaves_the_older_one(tmp_path: Path) -> None:
-    save_checkpoint(tmp_path, 1, {"step": 1})
-    (tmp_path / "step-000002.tmp").write_bytes(b"half")
-    assert load_newest(tmp_path) == {"step": 1}
-    save_checkpoint(tmp_path, 2, {"step": 2})
-    assert load_newest(tmp_path) == {"step": 2}
-    assert not list(tmp_path.glob("*.tmp"))
-
-
 def test_a_crash_while_a_step_is_saved_again_leaves_it_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save_checkpoint(tmp_path, 1, {"step": 1})
 

@@ -8,12 +8,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as some
 
 from castaway.rl.losses import (
+    KlCoefficient,
+    KlEstimator,
     clipped_policy_loss,
     clipped_value_loss,
+    kl_estimate,
     masked_mean,
-    normalise,
     sequence_log_ratio,
-    truncated_importance,
 )
 
 EVEN = (0.2, 0.2)
@@ -86,25 +87,61 @@ def test_the_value_loss_takes_the_worse_prediction() -> None:
     assert loss.item() == pytest.approx(0.5 * (0.64 + 0.81 + 4) / 3)
 
 
-def test_importance_weighs_the_loss_and_is_capped() -> None:
-    weights = truncated_importance(tensor(log(3), log(0.5)), tensor(0, 0), cap=2.0)
-    assert weights.tolist() == pytest.approx([2.0, 0.5])
+def test_importance_weighs_the_loss() -> None:
     # ratios 1: losses -1 and -3, weighed 2 and 0.5
-    loss, _ = clipped_policy_loss(tensor(0, 0), tensor(1, 3), tensor(1, 1), EVEN, weights)
+    loss, _ = clipped_policy_loss(tensor(0, 0), tensor(1, 3), tensor(1, 1), EVEN, tensor(2, 0.5))
     assert loss.item() == pytest.approx((-2.0 - 1.5) / 2)
 
 
-def test_without_a_range_the_value_loss_is_the_squared_error() -> None:
-    loss = clipped_value_loss(tensor(1, -1), tensor(0, 0), tensor(1, 1), tensor(1, 1), None)
-    assert loss.item() == pytest.approx(0.5 * (0 + 4) / 2)
+def test_the_estimates() -> None:
+    # d = log q - log p = log 2, 0, -1:  k1 = -d;  k2 = d^2 / 2;  k3 = exp(d) - 1 - d
+    p, q = tensor(0, 0, 0), tensor(log(2), 0, -1)
+    assert kl_estimate(p, q, "k1").tolist() == pytest.approx([-log(2), 0, 1])
+    assert kl_estimate(p, q, "k2").tolist() == pytest.approx([log(2) ** 2 / 2, 0, 0.5])
+    assert kl_estimate(p, q, "k3").tolist() == pytest.approx([1 - log(2), 0, exp(-1)])
 
 
-def test_normalised_values_have_mean_zero_and_deviation_one() -> None:
-    # of 1, 3: mean 2, deviation 1
-    values, mean, deviation = normalise(tensor(1, 3, 50), tensor(1, 1, 0))
-    assert (values.tolist(), mean.item(), deviation.item()) == ([-1, 1, 0], 2, 1)
+@pytest.mark.parametrize("estimator", ["k1", "k3"])
+def test_the_estimates_are_unbiased(estimator: KlEstimator) -> None:
+    p, q = tensor(0.7, 0.2, 0.1), tensor(0.3, 0.3, 0.4)
+    exact = sum(a * log(a / b) for a, b in zip(p.tolist(), q.tolist(), strict=True))
+    assert (p * kl_estimate(p.log(), q.log(), estimator)).sum().item() == pytest.approx(exact)
 
 
-def test_constant_values_move_nothing() -> None:
-    values, mean, deviation = normalise(tensor(4, 4), tensor(1, 1))
-    assert (values.tolist(), mean.item(), deviation.item()) == ([0, 0], 4, 1)
+def test_no_single_token_decides_k3() -> None:
+    """Of 30,000 tokens at a KL of 0.1 each, one at d = 11 made it 2.1; its gradient was 60,000 times another's."""
+    d = torch.full((30_000,), 0.44, dtype=torch.float64)
+    d[0] = 11.0
+    d.requires_grad_()
+    values = kl_estimate(torch.zeros_like(d), d, "k3")
+    assert values.mean().item() == pytest.approx(0.1128 + 85 / 30_000, rel=1e-2) and (exp(11) - 12) / 30_000 > 1.9
+    (gradient,) = torch.autograd.grad(values.sum(), d)
+    assert gradient[0].item() == pytest.approx(9.0)
+    around = tensor(log(10) - 1e-6, log(10) + 1e-6).requires_grad_()
+    bent = kl_estimate(torch.zeros_like(around), around, "k3")
+    (slopes,) = torch.autograd.grad(bent.sum(), around)
+    assert torch.allclose(bent, tensor(9 - log(10), 9 - log(10)), atol=1e-4) and torch.allclose(slopes, tensor(9, 9))
+
+
+def test_as_a_loss_k2_pulls_by_kl_p_q_and_k3_by_kl_q_p_and_k1_nowhere() -> None:
+    logits, q = tensor(0.5, 0.1, -0.4).requires_grad_(), tensor(0.2, 0.3, 0.5)
+    p = torch.log_softmax(logits, -1)
+    forward, backward = (p.exp() * (p - q.log())).sum(), (q * (q.log() - p)).sum()
+    for estimator, divergence in (("k1", 0 * forward), ("k2", forward), ("k3", backward)):
+        # The mean over tokens drawn from p, whose probabilities are not differentiated: as in a loss over samples.
+        loss = (p.detach().exp() * kl_estimate(p, q.log(), estimator)).sum()  # type: ignore[arg-type]
+        (actual,), (wanted,) = (torch.autograd.grad(one, logits, retain_graph=True) for one in (loss, divergence))
+        assert torch.allclose(actual, wanted)
+
+
+def test_the_coefficient_is_steered_toward_its_target() -> None:
+    kl = KlCoefficient(1.0, target=0.1)
+    kl.adapt(0.11)  # error 0.1
+    assert kl.value == pytest.approx(1.01)
+    kl.adapt(5.0)  # error clipped to 0.2
+    assert kl.value == pytest.approx(1.01 * 1.02)
+    kl.adapt(0.0)  # clipped to -0.2
+    assert kl.value == pytest.approx(1.01 * 1.02 * 0.98)
+    fixed = KlCoefficient(0.5, target=None)
+    fixed.adapt(99.0)
+    assert fixed.value == 0.5

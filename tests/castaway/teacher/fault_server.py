@@ -4,8 +4,6 @@ It prints its port, by default a free one. The model's name says how it behaves,
 one, the last one stays. GET /asked returns all questions that it got.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import threading
@@ -13,7 +11,7 @@ from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from castaway.teacher.question import AND_MORE
+from castaway.teacher.protocol import AND_MORE
 
 ASKED: list[dict[str, Any]] = []
 TRIES: Counter[str] = Counter()

@@ -1,15 +1,13 @@
 """What a model and the rules dispute, and what is kept of it."""
 
-from __future__ import annotations
-
 import json
 import pickle
 
 import pytest
 
+from castaway.tasks.verdict import Verdict
 from castaway.teacher.agreement import EXAMPLES, Agreement, dispute
-from castaway.teacher.answer import Answer
-from castaway.teacher.base import Verdict
+from castaway.teacher.protocol import Answer
 
 LEGAL = Verdict(True, "WAIT", 0.0, "", "", "rules")
 ILLEGAL = Verdict(False, "MOVE EAST", -1.5, "'MOVING' is not an action.", "", "rules")
@@ -23,7 +21,6 @@ def answer(valid: bool, action: str, penalty: float) -> Answer:
     ("said", "by_rules", "impossible", "kind"),
     [
         (answer(True, "WAIT", 0.0), LEGAL, False, None),
-        (answer(True, "WAIT", -0.9), LEGAL, False, None),
         (answer(False, "MOVE EAST", -1.0), ILLEGAL, False, None),
         (answer(False, "WAIT", 0.0), LEGAL, False, "calls a legal move illegal"),
         (answer(True, "MOVING", 0.0), ILLEGAL, True, "calls an illegal move legal"),

@@ -7,36 +7,24 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from castaway.envs.marooned.effects import GameTurn
 from castaway.envs.marooned.engine import Game
 from castaway.envs.marooned.environment import MaroonedEnvironment
-from castaway.envs.marooned.evidence import log_clue
-from castaway.envs.marooned.pay import Pay
 from castaway.envs.marooned.scenario import load_scenario
-from castaway.envs.marooned.scripted import Saboteur, Worker
+from castaway.envs.marooned.scripted import role_script
 from castaway.envs.marooned.teaching import MaroonedRules
 from castaway.tasks.environment import Prompt
 from castaway.tasks.reply import Reply
-from castaway.teacher.base import WORST_PENALTY, Attempt, Verdict
+from castaway.tasks.verdict import WORST_PENALTY, Attempt, Verdict
 from castaway.teacher.rules import Corrector, RulesTeacher
 from tests.castaway.envs.marooned.tables import Table
 
 RULES = MaroonedRules()
 TEACHER = RulesTeacher(RULES)
-FORM, IMPOSSIBLE, GIBBERISH = (-1.0, -0.5), (-2.0, -1.0), (-5.0, -3.0)
+FORM, IMPOSSIBLE = (-1.0, -0.5), (-2.0, -1.0)
 
-PUBLISHED = {
-    "MOVE NORTHEAST": FORM,
-    "MOVE CENTER": FORM,
-    "MOVING": IMPOSSIBLE,
-    "CHECK_STATUS": IMPOSSIBLE,
-    "FOLLOW": IMPOSSIBLE,
-    "LOOK": IMPOSSIBLE,
-    "GATHER wood": FORM,
-    "MOVESOUTH": IMPOSSIBLE,
-    "ACCUSE_EVE": IMPOSSIBLE,
-    "**MOVE EAST**": IMPOSSIBLE,
-    "`WAIT`": IMPOSSIBLE,
-}
+UNKNOWN = ("MOVING", "CHECK_STATUS", "FOLLOW", "LOOK", "MOVESOUTH", "ACCUSE_EVE", "**MOVE EAST**", "`WAIT`")
+PUBLISHED = dict.fromkeys(("MOVE NORTHEAST", "MOVE CENTER", "GATHER wood"), FORM) | dict.fromkeys(UNKNOWN, IMPOSSIBLE)
 
 
 def prompt_at(phase: str = "exploration", place: tuple[str, int, int] = ("ground", 3, 4)) -> Prompt:
@@ -55,13 +43,13 @@ def judge(prompt: Prompt, text: str) -> Verdict:
     return verdict
 
 
-@pytest.mark.parametrize("action", PUBLISHED)
 @pytest.mark.parametrize("phase", ["morning", "exploration", "discussion"])
-def test_every_published_failure_is_refused_and_mended(action: str, phase: str) -> None:
-    verdict = judge(prompt_at(phase), f"REASONING: I think.\nACTION: {action}")
-    worst, best = PUBLISHED[action]
-    assert not verdict.valid and verdict.critique
-    assert worst <= verdict.penalty <= best
+def test_every_published_failure_is_refused_and_mended(phase: str) -> None:
+    for action, (worst, best) in PUBLISHED.items():
+        verdict = judge(prompt_at(phase), f"REASONING: I think.\nACTION: {action}")
+        assert not verdict.valid and verdict.critique
+        assert worst <= verdict.penalty <= best
+        assert phase != "discussion" or action != "ACCUSE_EVE" or verdict.action == "ACCUSE Eve"
 
 
 @pytest.mark.parametrize(
@@ -70,10 +58,8 @@ def test_every_published_failure_is_refused_and_mended(action: str, phase: str) 
         ("MOVE NORTHEAST", ("MOVE NORTH", "MOVE EAST")),
         ("MOVE CENTER", ("MOVE EAST", "MOVE SOUTH")),  # the camp is at (15,15)
         ("MOVESOUTH", ("MOVE SOUTH",)),
-        ("move west", ("MOVE WEST",)),
         ("GATHER wood", ("MOVE EAST",)),  # toward it
         ("CHECK_STATUS", ("WAIT",)),
-        ("LOOK", ("WAIT",)),
         ("**MOVE EAST**", ("MOVE EAST",)),
         ("`WAIT`", ("WAIT",)),
         ("BUILD hull", ("MOVE EAST", "MOVE SOUTH")),
@@ -84,30 +70,21 @@ def test_the_nearest_legal_action_is_what_was_meant(action: str, meant: tuple[st
     assert judge(prompt, f"REASONING: so\nACTION: {action}").action in meant
 
 
-def test_an_accusation_is_mended_where_accusing_is_possible() -> None:
-    assert judge(prompt_at("discussion"), "REASONING: so\nACTION: ACCUSE_EVE").action == "ACCUSE Eve"
-
-
 @pytest.mark.parametrize(
     ("text", "action"),
     [
         ("I will go and MOVE EAST", "MOVE EAST"),
-        ("**ACTION:** MOVE EAST", "MOVE EAST"),
         ("REASONING: wood is near\nMOVE WEST", "MOVE WEST"),
         ("ACTION:MOVE EAST", "MOVE EAST"),
         ("REASONING: let me think", "WAIT"),
+        *((gibberish, "WAIT") for gibberish in ("", "@@@###$$$", "12345 67890 ...", "\u6d77\u6d77\u6d77")),
     ],
 )
-def test_without_an_action_line_the_text_is_searched(text: str, action: str) -> None:
+def test_without_an_action_line_the_text_is_searched_and_gibberish_costs_most(text: str, action: str) -> None:
     verdict = judge(prompt_at(), text)
-    assert (verdict.valid, verdict.action, verdict.penalty) == (False, action, -1.0)
+    words = any(letter.isascii() and letter.isalpha() for letter in text)
+    assert (verdict.valid, verdict.action, verdict.penalty) == (False, action, -1.0 if words else -4.0)
     assert verdict.critique == "The answer has no line that begins with ACTION: and an action."
-
-
-@pytest.mark.parametrize("text", ["", "@@@###$$$", "12345 67890 ...", "\u6d77\u6d77\u6d77"])
-def test_gibberish_costs_most(text: str) -> None:
-    verdict = judge(prompt_at(), text)
-    assert GIBBERISH[0] <= verdict.penalty <= GIBBERISH[1] and verdict.action == "WAIT"
 
 
 def test_good_minor_and_foolish_moves_are_executed_as_they_are() -> None:
@@ -122,42 +99,27 @@ def test_good_minor_and_foolish_moves_are_executed_as_they_are() -> None:
 def test_an_expert_corrects_a_mistake_and_nothing_else() -> None:
     teacher = RulesTeacher(RULES, Corrector(lambda prompt: Reply("rest", "WAIT")))
     asked = prompt_at("discussion")
-    rash, good, broken = teacher.judge(
-        [Attempt.of(asked, f"REASONING: so\nACTION: {action}") for action in ("CALL_VOTE Eve", "SAY hello", "MOVING")]
-    )
+    texts = [f"REASONING: so\nACTION: {action}" for action in ("CALL_VOTE Eve", "SAY hello", "MOVING")]
+    rash, good, broken = teacher.judge([Attempt.of(asked, text) for text in texts])
     assert (rash.valid, rash.action, rash.better, rash.reasoning) == (True, "CALL_VOTE Eve", "WAIT", "rest")
     assert (good.better, good.reasoning) == ("", "") and not broken.better
     same = RulesTeacher(RULES, Corrector(lambda prompt: Reply("so", "CALL_VOTE Eve")))
-    assert not same.judge([Attempt.of(asked, "REASONING: so\nACTION: CALL_VOTE Eve")])[0].better
-
-
-def test_an_expert_that_corrects_every_move_says_of_each_what_it_plays() -> None:
-    teacher = RulesTeacher(RULES, Corrector(lambda prompt: Reply("rest", "WAIT"), every_move=True))
-    texts = [f"REASONING: so\nACTION: {action}" for action in ("CALL_VOTE Eve", "SAY hello", "WAIT", "MOVING")]
-    verdicts = teacher.judge([Attempt.of(prompt_at("discussion"), text) for text in (*texts, "ACTION: SAY hello")])
-    assert [(one.better, one.penalty) for one in verdicts[:3]] == [("WAIT", -2.0), ("WAIT", 0.0), ("WAIT", 0.0)]
-    assert not verdicts[3].valid and not verdicts[3].better
-    assert (verdicts[4].better, verdicts[4].penalty, verdicts[4].reasoning) == ("WAIT", -0.3, "rest")
+    assert not same.judge([Attempt.of(asked, texts[0])])[0].better
+    wordless = RulesTeacher(RULES, Corrector(lambda prompt: Reply("", "WAIT")))
+    assert wordless.judge([Attempt.of(asked, texts[0])])[0].reasoning == "rest"
 
 
 def test_a_move_costs_as_much_as_it_falls_short_of_the_experts() -> None:
     worse = {"CALL_VOTE Eve": 0.25, "SAY hello": 0.5, "SAY no": 0.0}
     corrector = Corrector(lambda prompt: Reply("rest", "WAIT"), True, lambda prompt, action: worse[action])
     texts = [f"REASONING: so\nACTION: {action}" for action in (*worse, "WAIT")]
-    rash, slow, good, best = RulesTeacher(RULES, corrector).judge(
-        [Attempt.of(prompt_at("discussion"), t) for t in texts]
-    )
+    asked = [Attempt.of(prompt_at("discussion"), text) for text in texts]
+    rash, slow, good, best = RulesTeacher(RULES, corrector).judge(asked)
     assert (rash.penalty, rash.better, rash.critique) == (-2.0, "WAIT", "No evidence names Eve.")
     assert (slow.penalty, slow.better, slow.critique) == (-1.0, "WAIT", "WAIT is better.")
     # As good as the expert's own move: both are confirmed.
     assert (good.penalty, good.better, good.critique) == (0.0, "SAY no", "")
     assert (best.penalty, best.better, best.critique, best.reasoning) == (0.0, "WAIT", "", "rest")
-
-
-def test_an_expert_without_words_is_given_a_reason() -> None:
-    teacher = RulesTeacher(RULES, Corrector(lambda prompt: Reply("", "WAIT")))
-    (verdict,) = teacher.judge([Attempt.of(prompt_at("discussion"), "REASONING: so\nACTION: CALL_VOTE Eve")])
-    assert (verdict.better, verdict.reasoning) == ("WAIT", "rest")
 
 
 def test_who_waits_is_told_what_it_passes_by() -> None:
@@ -174,7 +136,7 @@ def test_who_waits_is_told_what_it_passes_by() -> None:
     assert critique() == "The hull can be built now."
     table.put(table.traitor, table.world.camp)
     assert critique(table.traitor.name, "traitor") == ""
-    log_clue(table.world, Pay(table.world), "sabotage", table.traitor.name, 95, "seen")
+    GameTurn(table.world).log("sabotage", "seen", table.traitor.name, 95)
     table.put(sailor)
     assert critique() == f"Strong evidence names {table.traitor.name}, and there is a vote to be had."
 
@@ -185,7 +147,7 @@ def test_a_worker_passes_nothing_by(seed: int) -> None:
     game = Game(load_scenario("skiff"), seed)
     while not game.over:
         seen = {sailor.name: game.observation(sailor.name) for sailor in game.world.living}
-        chosen = {n: (Saboteur() if o.role == "traitor" else Worker())(o).action for n, o in seen.items()}
+        chosen = {n: role_script(o.role)(o).action for n, o in seen.items()}
         assert not any(RULES.blunder(o, str(chosen[n])) for n, o in seen.items() if o.role == "colonist")
         game.step(chosen)
 
@@ -194,11 +156,9 @@ def test_a_worker_passes_nothing_by(seed: int) -> None:
     ("text", "reasoning"),
     [
         ("REASONING: to the east\nACTION: MOVING EAST", ""),  # mistyped: the reason stands
-        ("REASONING: a short cut\nACTION: MOVE NORTHEAST", ""),
         ("REASONING: ready\nACTION: BUILD hull", "camp EAST"),  # not possible: the reason was wrong
         ("ACTION: MOVING EAST", "camp EAST"),  # no reason was given
         ("I will MOVE WEST", "wander"),
-        ("REASONING: a good move\nACTION: MOVE EAST", ""),
         ("@@@", "rest"),
     ],
 )
@@ -206,34 +166,17 @@ def test_reasoning_is_offered_where_the_students_does_not_stand(text: str, reaso
     assert judge(prompt_at(), text).reasoning == reasoning
 
 
-@given(st.integers(0, 10**6))
-@settings(deadline=None, max_examples=20)
-def test_there_is_a_reason_for_every_legal_action(seed: int) -> None:
-    table = Table("skiff", seed)
-    for sailor in table.world.living:
-        observation = table.observation(sailor.name)
-        for action in RULES.legal_actions(observation):
-            reason = RULES.reason(observation, action)
-            assert reason.strip() and "\n" not in reason and len(reason) < 40
-
-
-def test_a_refusal_is_quoted() -> None:
-    verdict = judge(prompt_at("morning"), "REASONING: so\nACTION: MOVE EAST")
-    assert verdict.critique == "MOVE is not possible in the morning."
-    assert -2 <= verdict.penalty <= -1
-
-
 @given(st.text(max_size=80), st.booleans())
 @example("MOVE", True)
 @example("ACTION: ACTION: WAIT", False)
 @example("A" * 5000, True)
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 def test_any_text_is_judged_with_a_legal_action(text: str, labelled: bool) -> None:
     judge(prompt_at("evening"), f"REASONING: so\nACTION: {text}" if labelled else text)
 
 
 @given(st.integers(0, 10**6))
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 def test_a_verdict_depends_on_the_observation_only(seed: int) -> None:
     environment, random = MaroonedEnvironment("skiff", "compact"), Random(seed)
     environment.reset(seed, "all")

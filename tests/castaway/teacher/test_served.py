@@ -1,7 +1,5 @@
 """The served teacher against a server that behaves badly in every way: nothing wrong comes out, and nothing hangs."""
 
-from __future__ import annotations
-
 import json
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -17,17 +15,17 @@ from hypothesis import strategies as st
 from castaway.envs.marooned.environment import MaroonedEnvironment
 from castaway.envs.marooned.teaching import MaroonedRules
 from castaway.tasks.reply import Reply
-from castaway.teacher.base import WORST_PENALTY, Attempt, TeacherOutage, Verdict
-from castaway.teacher.cache import AnswerCache
+from castaway.tasks.verdict import WORST_PENALTY, Attempt, TeacherOutage, Verdict
 from castaway.teacher.chat_client import Endpoint
+from castaway.teacher.protocol import AnswerCache
 from castaway.teacher.rules import Corrector, RulesTeacher
-from castaway.teacher.served import Conduct, ServedTeacher
+from castaway.teacher.served import ServedOptions, ServedTeacher
 
 RULES = MaroonedRules()
 LEGAL = "REASONING: rest\nACTION: WAIT"
 ILLEGAL = "REASONING: I go.\nACTION: MOVING"
-PAUSE = Conduct(on_outage="pause")
-GO_ON = Conduct(on_outage="rules")
+PAUSE = ServedOptions(on_outage="pause")
+GO_ON = ServedOptions(on_outage="rules")
 Make = Callable[..., ServedTeacher]
 
 
@@ -44,9 +42,11 @@ def make(url: str) -> Iterator[Make]:
     """Makes teachers, and closes them."""
     made: list[ServedTeacher] = []
 
-    def teacher(behaviour: str, conduct: Conduct = PAUSE, cache: AnswerCache | None = None, **changes: Any) -> Any:
+    def teacher(
+        behaviour: str, options: ServedOptions = PAUSE, cache: AnswerCache | None = None, **changes: Any
+    ) -> Any:
         quick = Endpoint(url, behaviour, attempt_seconds=2.0, deadline_seconds=4.0, patience_seconds=30.0)
-        made.append(ServedTeacher("marooned", RULES, replace(quick, **changes), conduct, cache))
+        made.append(ServedTeacher("marooned", RULES, replace(quick, **changes), options, cache))
         return made[-1]
 
     yield teacher
@@ -74,8 +74,7 @@ def test_what_was_answered_in_an_outage_is_not_asked_again(make: Make, url: str,
 def test_a_sample_of_the_calls_is_told(url: str) -> None:
     told: list[tuple[Any, ...]] = []
     teacher = ServedTeacher("marooned", RULES, Endpoint(url, "good"), GO_ON, observer=lambda *call: told.append(call))
-    texts = [f"REASONING: I go.\nACTION: MOVING {number}" for number in range(400)]
-    teacher.judge(attempts(*texts))
+    teacher.judge(attempts(*[f"REASONING: I go.\nACTION: MOVING {number}" for number in range(400)]))
     teacher.close()
     assert 1 <= len(told) <= 30
     name, inputs, outputs, began, ended = told[0]
@@ -87,21 +86,17 @@ def test_a_legal_action_stands_and_an_illegal_one_is_put_right(make: Make) -> No
     good, bad = make("good").judge(attempts(LEGAL, ILLEGAL))
     assert good == Verdict(True, "WAIT", 0.0, "So it is.", "", "good")
     assert not bad.valid and bad.source == "good" and bad.penalty == -1.5, "the model says -1.25"
+    assert [verdict.penalty for verdict in make("harsh").judge(attempts(LEGAL, ILLEGAL))] == [WORST_PENALTY] * 2
+    assert [verdict.penalty for verdict in make("generous").judge(attempts(LEGAL, ILLEGAL))] == [0.0, -1.5]
     assert bad.action == RULES.legal_actions(attempts(ILLEGAL)[0].prompt.observation)[-1]
     assert bad.reasoning == RULES.reason(attempts(ILLEGAL)[0].prompt.observation, bad.action)
 
 
-@pytest.mark.parametrize("fault", ["busy", "broken", "cut", "huge", "html", "null"])
+@pytest.mark.parametrize("fault", ["busy", "broken", "cut", "huge", "html", "null", "slow"])
 def test_a_fault_that_passes_is_waited_out(make: Make, fault: str) -> None:
-    teacher = make(f"{fault}-good")
+    teacher = make(f"{fault}-good", attempt_seconds=0.3 if fault == "slow" else 2.0)
     assert teacher.judge(attempts(LEGAL))[0].source == f"{fault}-good"
     assert teacher.counts["tries"] == 2 and sum(teacher.counts.values()) == 4
-
-
-def test_a_slow_answer_is_asked_for_again(make: Make) -> None:
-    teacher = make("slow-good", attempt_seconds=0.3)
-    assert teacher.judge(attempts(LEGAL))[0].source == "slow-good"
-    assert teacher.counts["timeout"] == 1
 
 
 @pytest.mark.parametrize("fault", ["busy", "broken", "cut", "huge", "html", "null", "slow", "rejecting", "impostor"])
@@ -114,20 +109,14 @@ def test_a_fault_that_stays_ends_before_the_deadline_in_the_rules_or_in_a_pause(
         make(fault, PAUSE, **hurry).judge(attempts(LEGAL))
 
 
-def test_no_server_at_all(make: Make) -> None:
-    nobody = {"url": "http://127.0.0.1:9/v1", "deadline_seconds": 1.0}
-    assert make("good", GO_ON, **nobody).judge(attempts(ILLEGAL))[0].source == "rules"
-    with pytest.raises(TeacherOutage, match=r"takes no connections|did not answer before the deadline"):
-        make("good", PAUSE, **nobody).judge(attempts(ILLEGAL))
-
-
 def test_a_server_that_stays_away_is_soon_left_alone(make: Make) -> None:
-    teacher = make("good", GO_ON, url="http://127.0.0.1:9/v1", deadline_seconds=1.0, patience_seconds=0.1)
-    teacher.judge(attempts(ILLEGAL))
+    nobody = {"url": "http://127.0.0.1:9/v1", "deadline_seconds": 1.0, "patience_seconds": 0.1}
+    teacher = make("good", GO_ON, **nobody)
+    assert teacher.judge(attempts(ILLEGAL))[0].source == "rules"
     tries = teacher.counts["tries"]
     teacher.judge(attempts(ILLEGAL, LEGAL))
     assert teacher.counts["tries"] == tries and teacher.counts["down"] >= 2
-    stopped = make("good", PAUSE, url="http://127.0.0.1:9/v1", deadline_seconds=1.0, patience_seconds=0.1)
+    stopped = make("good", PAUSE, **nobody)
     with pytest.raises(TeacherOutage, match=r"takes no connections|did not answer before"):
         stopped.judge(attempts(ILLEGAL))
     with pytest.raises(TeacherOutage, match=r"(takes no connections|did not answer .*), and is not asked for a while"):
@@ -149,20 +138,11 @@ def test_an_answer_that_cannot_be_used_is_asked_for_once_more_with_the_reason(ma
     assert second["messages"][3]["content"].startswith("That cannot be used: ")
 
 
-def test_penalties_are_held_on_the_scale(make: Make) -> None:
-    assert [verdict.penalty for verdict in make("harsh").judge(attempts(LEGAL, ILLEGAL))] == [WORST_PENALTY] * 2
-
-
-def test_what_the_rules_know_to_be_wrong_is_not_forgiven(make: Make) -> None:
-    assert [verdict.penalty for verdict in make("generous").judge(attempts(LEGAL, ILLEGAL))] == [0.0, -1.5]
-
-
 def test_a_legal_action_that_the_model_dislikes_is_executed_unless_it_may_override(make: Make) -> None:
-    other = "REASONING: rest\nACTION: WAIT"
-    assert make("no").judge(attempts(other))[0].valid
-    overridden = make("no", Conduct(override_legal=True)).judge(attempts(other))[0]
+    assert make("no").judge(attempts(LEGAL))[0].valid
+    overridden = make("no", ServedOptions(override_legal=True)).judge(attempts(LEGAL))[0]
     assert not overridden.valid and overridden.source == "no"
-    assert RULES.refusal(attempts(other)[0].prompt.observation, overridden.action) is None
+    assert RULES.refusal(attempts(LEGAL)[0].prompt.observation, overridden.action) is None
 
 
 class NothingIsGood(MaroonedRules):
@@ -174,16 +154,16 @@ class NothingIsGood(MaroonedRules):
 
 @pytest.mark.parametrize("override", [False, True])
 def test_a_mistake_that_stands_is_corrected_by_the_expert(url: str, override: bool) -> None:
-    conduct = Conduct(override_legal=override)
+    options = ServedOptions(override_legal=override)
     corrector = Corrector(lambda _: Reply("b", "a"))
-    teacher = ServedTeacher("marooned", NothingIsGood(), Endpoint(url, "no"), conduct, corrector=corrector)
+    teacher = ServedTeacher("marooned", NothingIsGood(), Endpoint(url, "no"), options, corrector=corrector)
     with closing(teacher):
         (verdict,) = teacher.judge(attempts("REASONING: rest\nACTION: WAIT"))
     assert (verdict.source, verdict.valid, verdict.better) == ("no", not override, "" if override else "a")
 
 
 def test_in_a_cascade_only_what_the_rules_doubt_is_asked(make: Make) -> None:
-    teacher = make("good", Conduct(cascade=True))
+    teacher = make("good", ServedOptions(cascade=True))
     assert [verdict.source for verdict in teacher.judge(attempts(LEGAL, ILLEGAL))] == ["rules", "good"]
     assert teacher.counts["tries"] == 1
 
@@ -196,10 +176,9 @@ def test_nothing_is_paid_for_twice(make: Make, tmp_path: Path) -> None:
     again = make("good", cache=AnswerCache(store), url="http://127.0.0.1:9/v1", deadline_seconds=1.0)
     assert again.judge(attempts(LEGAL, ILLEGAL, LEGAL, ILLEGAL)) == verdicts
     assert "tries" not in again.counts and again.counts["cached"] == 4
+    another = make("another", cache=AnswerCache(store), url="http://127.0.0.1:9/v1", deadline_seconds=1.0)
     with pytest.raises(TeacherOutage):
-        make("another", cache=AnswerCache(store), url="http://127.0.0.1:9/v1", deadline_seconds=1.0).judge(
-            attempts(LEGAL)
-        )
+        another.judge(attempts(LEGAL))
 
 
 def test_a_stored_answer_is_checked_like_a_new_one(make: Make, tmp_path: Path) -> None:
@@ -221,14 +200,7 @@ def test_the_key_is_sent_and_never_shown(make: Make, url: str) -> None:
     assert "s3cret" not in str(caught.value)
 
 
-def test_many_questions_are_open_at_one_time_but_no_more_than_allowed(make: Make) -> None:
-    teacher = make("slow", GO_ON, attempt_seconds=0.5, deadline_seconds=0.6, concurrency=8)
-    texts = [f"REASONING: {number}\nACTION: WAIT" for number in range(16)]
-    teacher.judge(attempts(*texts))
-    assert teacher.counts["outages"] == 16
-
-
-@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(max_size=60))
 def test_whatever_the_student_writes_the_action_is_legal(make: Make, text: str) -> None:
     attempt = attempts(text)[0]

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from castaway.envs.strictbot.commission import Commission
+from castaway.envs.strictbot.exercise_writer import ExerciseWriter
 from castaway.tasks.registry import read_params, task_of
-from castaway.teacher.base import TeacherOutage
-from castaway.teacher.cache import AnswerCache
+from castaway.tasks.verdict import TeacherOutage
 from castaway.teacher.chat_client import Endpoint
-from castaway.teacher.writer import MOST_REQUESTS, written
+from castaway.teacher.protocol import AnswerCache
+from castaway.teacher.served import MOST_REQUESTS, written
 from tests.castaway.teacher.writing import WritingServer, serving
 
-COMMISSION = Commission(task_of(read_params(Path(__file__).parents[3] / "params.yaml"), "strictbot").make())
+COMMISSION = ExerciseWriter(task_of(read_params(Path(__file__).parents[3] / "params.yaml"), "strictbot").make())
 COUNT = 24
 
 
@@ -20,20 +20,12 @@ def endpoint(server: WritingServer, model: str = "good") -> Endpoint:
     return Endpoint(server.url, model, concurrency=4, attempt_seconds=60, deadline_seconds=60, patience_seconds=0.2)
 
 
-def test_as_many_as_are_wanted_in_the_order_of_their_numbers(tmp_path: Path) -> None:
-    with serving() as server:
-        found = written(endpoint(server), AnswerCache(tmp_path / "store"), COMMISSION, COUNT)
-    assert [item.prompt.observation.asked.split(" number ")[1].split(" ")[0] for item in found] == [
-        str(number) for number in range(COUNT)
-    ]
-    assert server.asked.total() == COUNT
-
-
-def test_what_was_written_once_is_not_asked_for_again(tmp_path: Path) -> None:
+def test_as_many_as_are_wanted_in_the_order_of_their_numbers_and_none_twice(tmp_path: Path) -> None:
     with serving() as server:
         first = written(endpoint(server), AnswerCache(tmp_path / "store"), COMMISSION, COUNT)
         more = written(endpoint(server), AnswerCache(tmp_path / "store"), COMMISSION, COUNT + 6)
-    assert more[:COUNT] == first
+    numbers = [item.prompt.observation.asked.split(" number ")[1].split(" ")[0] for item in more]
+    assert numbers == [str(number) for number in range(COUNT + 6)] and more[:COUNT] == first
     assert server.asked.total() == COUNT + 6
 
 

@@ -1,14 +1,13 @@
 """A chat server, in a thread, that writes exercises for STRICTBOT as its model's name says, and counts requests."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from http.server import ThreadingHTTPServer
+
+from tests.castaway.teacher import fault_server
 
 PLACES = ["Turin", "Lyon", "Porto", "Ghent", "Basel", "Malmo", "Cork", "Graz", "Split", "Brno"]
 
@@ -54,33 +53,21 @@ class WritingServer(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}/v1"
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(fault_server.Handler):
     """One chat completion."""
 
     server: WritingServer
-    protocol_version = "HTTP/1.1"
-
-    def log_message(self, *args: Any) -> None:
-        """Quietly."""
 
     def do_POST(self) -> None:
         """Write, or fail."""
         question = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        data = json.loads(question["messages"][1]["content"].removeprefix("<data>\n").removesuffix("\n</data>"))
+        data = fault_server.data_of(question)
         with self.server.lock:
             self.server.asked[data["number"]] += 1
             self.server.answered += 1
             failing = self.server.fails_after is not None and self.server.answered > self.server.fails_after
-        again = len(question["messages"]) > 2
-        text = _text(question["model"], data["number"], data["kind"], again)
-        body = {"model": question["model"], "choices": [{"message": {"content": text}}]}
-        self._send(503, b"oops") if failing else self._send(200, json.dumps(body).encode())
-
-    def _send(self, status: int, body: bytes) -> None:
-        self.send_response(status)
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        text = _text(question["model"], data["number"], data["kind"], len(question["messages"]) > 2)
+        self._send(503, b"oops") if failing else self._answer(question, text)
 
 
 def _text(model: str, number: int, kind: str, again: bool) -> str:

@@ -1,32 +1,33 @@
 """`castaway chat` as a process, on untrained models that can do no more than stop, or not."""
 
 import itertools
-import os
-import pty
 import re
 import shutil
-import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from peft import get_peft_model
+from typer.testing import Result
 
+from castaway.bases.tiny import CONTEXT, END, new_model, train_tokenizer
 from castaway.config.sections import LoraParams
-from castaway.envs.strictbot.compact.questions import bank
+from castaway.envs.strictbot.compact_questions import bank
 from castaway.errors import CastawayError
 from castaway.models.policy import load_model, lora_config, new_adapter, save_adapter
 from castaway.models.reward import Scale, sequence_classifier
-from castaway.models.tiny import CONTEXT, END, new_model, train_tokenizer
-from castaway.tasks.registry import read_params
 from castaway.tasks.reply import Reply
-from castaway.tools.chat import Chat, load_chat, plain
+from castaway.tools.chat import LONGEST, Chat, load_chat, loops
 from castaway.tools.transcript import clean
-from castaway.tools.view import view_of
+from castaway.tools.view import TaskView, view_of
+from tests.castaway.command import castaway, told
 from tests.castaway.rl.small import small_base
+from tests.shipped import PARAMS, ROOT
 
-ROOT = Path(__file__).parents[3]
+plain = TaskView("").chat_messages
 
 
 @pytest.fixture(scope="module")
@@ -40,42 +41,30 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def chat(folder: Path | str, typed: str, *options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "castaway.cli.main", "chat", str(folder), *options],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, [ROOT, *sys.path]))},
-        input=typed,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+def chat(folder: Path | str, typed: str, *options: str) -> Result:
+    return castaway("chat", str(folder), *options, typed=typed)
 
 
 def test_it_answers_every_line_in_the_template_of_the_model(folder: Path) -> None:
     asked = "what is so\n\nknown\n/new\nwhat is so\n/quit\nnever read\n"
     result = chat(folder, asked, "--temperature", "0", "--max-new-tokens", "64")
-    assert result.returncode == 0, result.stderr
+    assert result.exit_code == 0, result.stderr
     assert "<|" not in result.stdout and "error" not in result.stdout
     # An untrained model does not stop: each answer is as long as it may be, and the same again after /new.
-    talk = load_chat(folder, plain, 0.0, 64)
-    first = "".join(talk.answer("what is so"))
+    first = clean("".join(load_chat(folder, plain, 0.0, 64).answer("what is so"))).encode()
     printed = result.stdout.encode()
-    assert printed.startswith(clean(first).encode()) and printed.rstrip(b"\n").endswith(clean(first).encode())
+    assert printed.startswith(first) and printed.rstrip(b"\n").endswith(first)
 
 
 def test_a_task_puts_the_question_as_in_training(folder: Path) -> None:
-    view = view_of("strictbot", read_params(ROOT / "params.yaml").tasks["strictbot"].game)
+    view = view_of("strictbot", PARAMS.tasks["strictbot"].game)
     question = next(one for one in bank().questions if one.form == "open")
     _, shown = view.chat_messages(f"{question.asked}?") or ()
     assert shown["content"] == f"asked {question.asked} ?\ntold nowhere\nknown {question.fact}"
-    _, told = view.chat_messages("why is it so? | it is so.") or ()
-    assert told["content"] == "asked why is it so ?\ntold yes\nknown it is so"
     said = str(Reply("factual error", f"no, that is wrong, {question.fact} so please correct it"))
     assert view.chat_remark([shown], said) == "level 3: a firm correction"
     result = chat(folder, f"{question.asked}?\n", "--run", "strictbot", "--max-new-tokens", "5")
-    assert result.returncode == 0, result.stderr
+    assert result.exit_code == 0, result.stderr
 
 
 def test_the_reward_model_says_what_it_thinks(folder: Path, tmp_path: Path) -> None:
@@ -90,49 +79,27 @@ def test_the_reward_model_says_what_it_thinks(folder: Path, tmp_path: Path) -> N
     Scale(0.0, 1.0).save(task / "reward_model")
     options = ("--run", "strictbot", "--score", "--root", str(tmp_path), "--max-new-tokens", "4")
     result = chat(folder, "why is it so? | it is so.\n", *options)
-    assert result.returncode == 0, result.stderr
+    assert result.exit_code == 0, result.stderr
     assert re.search(r"\n  \[reward model [+-]\d\.\d\d, (no level|level \d: .+)\]\n$", result.stdout)
     shutil.rmtree(task / "reward_model")
     assert "dvc repro reward_model@strictbot" in chat(folder, "why\n", *options).stderr
-
-
-def test_a_person_at_a_terminal_sees_a_mark(folder: Path) -> None:
-    above, below = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "castaway.cli.main", "chat", str(folder), "--max-new-tokens", "3"],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, [ROOT, *sys.path]))},
-        stdin=below,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    os.write(above, b"what is so\n/quit\n")
-    printed, _ = process.communicate(timeout=120)
-    os.close(above)
-    os.close(below)
-    assert process.returncode == 0 and printed.count("> ") == 2
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["nowhere"], "holds no model"),
-        (["nowhere", "--run", "marooned"], "--run is 'marooned', expected a run whose task has a chat: strictbot"),
-        (["nowhere", "--run", "no_run"], "--run is 'no_run', expected a run whose task has a chat: strictbot"),
+        (["nowhere", "--run", "marooned"], "no chat with the run 'marooned'; expected one of strictbot"),
         (["nowhere", "--score"], "--run"),
     ],
 )
 def test_a_mistake_is_told_in_one_line(arguments: list[str], said: str) -> None:
     result = chat(arguments[0], "", *arguments[1:])
-    assert result.returncode == 2 and result.stdout == ""
-    assert result.stderr.startswith("error: ") and result.stderr.count("\n") == 1 and said in result.stderr
+    assert said in told(result) and result.stdout == ""
 
 
-def test_the_stop_token_ends_an_answer_and_is_not_shown(folder: Path) -> None:
-    """A model made to say its stop token after one word."""
-    talk = load_chat(folder, plain, 0.0, 40)
-    stop, word = min(talk.tokenizer.stops), talk.tokenizer.piece(" so")[0]
-    plan = iter([word, stop])
+def make_it_say(talk: Chat, plan: Iterator[int]) -> None:
+    """Make the model say these tokens."""
 
     def forward(*inputs: object, original: object = talk.model.forward, **arguments: object) -> object:
         output = original(*inputs, **arguments)  # type: ignore[operator]
@@ -141,8 +108,13 @@ def test_the_stop_token_ends_an_answer_and_is_not_shown(folder: Path) -> None:
         return output
 
     talk.model.forward = forward
-    pieces = list(talk.answer("what is so"))
-    assert "".join(pieces) == " so" and END not in "".join(pieces)
+
+
+def test_the_stop_token_ends_an_answer_and_is_not_shown(folder: Path) -> None:
+    talk = load_chat(folder, plain, 0.0, 40)
+    make_it_say(talk, iter([talk.tokenizer.piece(" so")[0], min(talk.tokenizer.stops)]))
+    answer = "".join(talk.answer("what is so"))
+    assert answer == " so" and END not in answer
     assert [message["role"] for message in talk.history] == ["user", "assistant"]
 
 
@@ -156,18 +128,20 @@ def test_what_no_longer_fits_is_forgotten_in_turns(folder: Path) -> None:
         list(talk.answer("what is so " * 400))
 
 
-def test_an_answer_that_repeats_itself_is_cut_and_counted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_answer_that_repeats_itself_is_cut_and_counted(folder: Path) -> None:
     talk = load_chat(folder, plain, 0.0, 200)
-    words = talk.tokenizer.piece(" so is it")
+    make_it_say(talk, itertools.islice(itertools.cycle(talk.tokenizer.piece(" so is it")), 60))
+    assert "".join(talk.answer("what is so")).endswith("(cut: it repeats itself)") and talk.cut == 1
 
-    def forward(*inputs: object, original: object = talk.model.forward, **arguments: object) -> object:
-        output = original(*inputs, **arguments)  # type: ignore[operator]
-        output.logits[:, -1] = -1e9
-        output.logits[:, -1, words[next(count) % len(words)]] = 0.0
-        return output
 
-    count = itertools.count()
-    talk.model.forward = forward
-    answer = "".join(talk.answer("what is so"))
-    assert answer.endswith("(cut: it repeats itself)") and talk.cut == 1
-    assert next(count) < 60
+@given(
+    st.lists(st.integers(0, 5), max_size=20),
+    st.lists(st.integers(0, 5), min_size=1, max_size=LONGEST),
+    st.integers(12, 15),
+    st.lists(st.integers(0, 10_000), max_size=60, unique=True),
+)
+def test_a_piece_over_and_over_is_a_loop_and_a_few_repetitions_are_none(
+    before: list[int], piece: list[int], times: int, different: list[int]
+) -> None:
+    assert loops([*before, *piece * times])
+    assert not loops(different[:8] * 3) and not loops(different)

@@ -1,7 +1,5 @@
 """The package that `castaway task new` writes works as it is, and what cannot be written is told in one sentence."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tomllib
@@ -10,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from castaway.errors import CastawayError
-from castaway.tasks import registry
-from castaway.tools.check_task import findings
-from castaway.tools.new_task import write_package
-
-ROOT = Path(__file__).parents[3]
+from castaway.tasks.registry import task_names
+from castaway.tools.check_task import check_task
+from castaway.tools.plugins import write_package
+from tests.shipped import ROOT
 
 
 def test_the_package_passes_its_own_tests(tmp_path: Path) -> None:
@@ -29,30 +26,28 @@ def test_the_package_passes_its_own_tests(tmp_path: Path) -> None:
     assert done.returncode == 0 and "2 passed" in done.stdout, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("name", ["Lights", "1lights", "li-ghts", "class", ""])
-def test_a_name_that_cannot_be_a_module_is_refused(name: str, tmp_path: Path) -> None:
-    sentence = "a word of Python's own" if name == "class" else "expected lower-case letters, digits and underscores"
-    with pytest.raises(CastawayError, match=sentence):
-        write_package(name, tmp_path / "new")
-    assert not (tmp_path / "new").exists()
-
-
-def test_nothing_is_written_over(tmp_path: Path) -> None:
+def test_what_cannot_be_written_is_told(tmp_path: Path) -> None:
+    for name, sentence in (
+        ("li-ghts", "expected lower-case letters, digits and underscores"),
+        ("class", "a word of Python's own"),
+        ("marooned", "there is a task marooned already"),
+    ):
+        with pytest.raises(CastawayError, match=sentence):
+            write_package(name, tmp_path / "new")
+        assert not (tmp_path / "new").exists()
     with pytest.raises(CastawayError, match="is there already; name another folder"):
         write_package("lights", tmp_path)
-    with pytest.raises(CastawayError, match="there is a task marooned already"):
-        write_package("marooned", tmp_path / "new")
 
 
-@pytest.mark.parametrize("name", registry.task_names())
+@pytest.mark.parametrize("name", task_names())
 def test_the_shipped_tasks_lack_nothing(name: str) -> None:
-    assert list(findings(name, ROOT)) == []
+    assert list(check_task(name, ROOT)) == []
 
 
 def test_what_a_task_lacks_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert list(findings("atlantis", ROOT)) == [
+    assert list(check_task("atlantis", ROOT)) == [
         "no installed package offers the task 'atlantis' (entry points of castaway.tasks); "
-        f"there are {', '.join(registry.task_names())}"
+        f"expected one of {', '.join(task_names())}"
     ]
     folder = tmp_path / "castaway-lanterns"
     write_package("lanterns", folder)
@@ -61,7 +56,8 @@ def test_what_a_task_lacks_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     classes = {"lanterns": Lanterns}
     monkeypatch.setattr("castaway.tools.check_task.task_class", lambda name: classes[name])
-    (found,) = findings("lanterns", ROOT)
-    assert found.startswith("params.yaml has no run of the task lanterns")
+    (line,) = check_task("lanterns", ROOT)
+    assert line.startswith("params.yaml has no run of the task lanterns")
     classes["lanterns"] = type("Nameless", (Lanterns,), {"name": "other"})
-    assert next(findings("lanterns", ROOT)).startswith("Nameless.name is 'other', expected the name of its entry point")
+    told = next(check_task("lanterns", ROOT))
+    assert told.startswith("Nameless.name is 'other', expected the name of its entry point")

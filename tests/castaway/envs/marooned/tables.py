@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from castaway.envs.marooned.actions import Action, parse_action
-from castaway.envs.marooned.conduct import read
+from castaway.envs.marooned.actions import Action, parse_action, read
 from castaway.envs.marooned.engine import Game
 from castaway.envs.marooned.scenario import Scenario, load_scenario
 from castaway.envs.marooned.state import Pile, Place, Sailor

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from castaway.envs.marooned.actions import Action, parse_action
-from castaway.envs.marooned.conduct import legal_actions
+from castaway.envs.marooned.actions import Action, legal_actions, parse_action
 from castaway.envs.marooned.engine import Game
 from castaway.envs.marooned.state import World
 from tests.castaway.envs.marooned.tables import Table
@@ -41,7 +40,7 @@ def most_pay(world: World) -> float:
 
 @pytest.mark.parametrize("scenario", ["skiff", "classic"])
 @given(seed=st.integers(0, 10**6))
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 def test_matter_never_grows_and_nothing_is_negative(scenario: str, seed: int) -> None:
     table, random = Table(scenario, seed), Random(seed)
     world = table.world
@@ -87,15 +86,6 @@ def test_what_was_dropped_is_gathered_without_pay() -> None:
         assert table.do(**{name: "DROP wood 2"})[name] == pytest.approx(idle)
         assert table.do(**{name: f"GATHER WOOD_{9000 + turn}"})[name] == pytest.approx(idle)
     assert sailor.backpack == {"wood": 2}
-
-
-def test_gifts_to_and_fro_pay_nothing() -> None:
-    table = Table()
-    one, other = table.colonists[:2]
-    table.put(one, wood=3)
-    assert table.do(**{one.name: f"GIVE {other.name} wood 3"})[one.name] == pytest.approx(0.04)
-    assert table.do(**{other.name: f"GIVE {one.name} wood 3"})[one.name] == pytest.approx(0.04)
-    assert one.backpack == {"wood": 3} and other.backpack == {}
 
 
 def test_a_gift_of_the_same_turn_cannot_overfill_a_backpack() -> None:

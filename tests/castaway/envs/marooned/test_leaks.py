@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from castaway.envs.marooned import compact, full
-from castaway.envs.marooned.actions import parse_action
-from castaway.envs.marooned.conduct import legal_actions
+from castaway.envs.marooned.actions import legal_actions, parse_action
 from castaway.envs.marooned.observation import observe, symptoms_of
 from castaway.envs.marooned.state import Message, Sailor, Vote, World, distance
 from castaway.envs.marooned.teaching import MaroonedRules
@@ -100,7 +99,7 @@ def perturb(world: World, watcher: Sailor, random: Random) -> None:
 
 @pytest.mark.parametrize("scenario", ["skiff", "classic"])
 @given(seed=st.integers(0, 10**6), turns=st.integers(0, 30))
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 def test_no_text_and_no_rule_changes_with_what_is_hidden(scenario: str, seed: int, turns: int) -> None:
     table, random = Table(scenario, seed), Random(seed)
     if scenario == "classic":
@@ -111,14 +110,6 @@ def test_no_text_and_no_rule_changes_with_what_is_hidden(scenario: str, seed: in
         before = seen_by(world, watcher)
         perturb(world, watcher, random)
         assert seen_by(world, watcher) == before
-
-
-def test_a_perturbation_that_can_be_seen_is_seen() -> None:
-    table = Table("skiff", 2)
-    watcher = table.colonists[0]
-    before = seen_by(table.world, watcher)
-    table.world.store["wood"] = 3
-    assert seen_by(table.world, watcher) != before
 
 
 def test_what_is_told_to_one_is_read_by_two() -> None:

@@ -6,9 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from castaway.envs.marooned.actions import DIRECTIONS, FORMS, Action
-from castaway.envs.marooned.conduct import legal_actions, refuse
-from castaway.envs.marooned.environment import MaroonedEnvironment
+from castaway.envs.marooned.actions import DIRECTIONS, FORMS, Action, legal_actions, refuse
 from castaway.envs.marooned.observation import Observation, observe
 from castaway.envs.marooned.state import SeenPile, distance
 from tests.castaway.envs.marooned.tables import Table
@@ -40,7 +38,7 @@ def everything(observation: Observation) -> set[str]:
 
 @pytest.mark.parametrize("scenario", ["skiff", "classic"])
 @given(seed=st.integers(0, 10**6), turns=st.integers(0, 24))
-@settings(deadline=None, max_examples=12)
+@settings(max_examples=12)
 def test_legal_is_what_is_not_refused(scenario: str, seed: int, turns: int) -> None:
     table, random = Table(scenario, seed), Random(seed)
     if scenario == "classic":
@@ -60,7 +58,7 @@ def test_legal_is_what_is_not_refused(scenario: str, seed: int, turns: int) -> N
 
 
 @given(seed=st.integers(0, 10**6))
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 def test_a_look_finds_the_piles_in_sight_and_remembers_the_others(seed: int) -> None:
     table, random = Table("classic", seed), Random(seed)
     world, sailor = table.world, table.colonists[0]
@@ -81,14 +79,3 @@ def test_a_look_finds_the_piles_in_sight_and_remembers_the_others(seed: int) -> 
             if distance(pile.place, sailor.place) <= vision:
                 remembered[pile.id] = SeenPile(pile.id, pile.kind, pile.place, pile.amount)
         assert observe(world, sailor).piles == tuple(remembered[id] for id in sorted(remembered))
-
-
-def test_prompts_are_rendered_once_a_turn() -> None:
-    environment = MaroonedEnvironment("skiff", "full")
-    environment.reset(1, "all")
-    first = environment.prompts()
-    assert environment.prompts() is first
-    environment.step({})
-    assert environment.prompts() is not first
-    environment.reset(1, "all")
-    assert environment.prompts() == first and environment.prompts() is not first

@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from castaway.envs.marooned.actions import parse_action
-from castaway.envs.marooned.conduct import legal_actions
+from castaway.envs.marooned.actions import legal_actions, parse_action
 from castaway.envs.marooned.engine import Game
 from castaway.envs.marooned.environment import MaroonedEnvironment
 from castaway.envs.marooned.scenario import Scenario, load_scenario
@@ -71,7 +70,7 @@ def test_any_string_is_an_action_or_waiting(scenario: str) -> None:
 
 @pytest.mark.parametrize("scenario", ["skiff", "classic"])
 @given(seed=st.integers(0, 10**6), seat=st.sampled_from(["crew", "traitor", "all"]))
-@settings(deadline=None, max_examples=8)
+@settings(max_examples=8)
 def test_an_episode_played_again_from_its_json_lines_is_the_same_byte_for_byte(
     scenario: str, seed: int, seat: str
 ) -> None:
@@ -124,7 +123,7 @@ def played(scenario: Scenario, seed: int) -> tuple[Game, dict[str, float]]:
 
 @pytest.mark.parametrize("scenario", ["skiff", "classic"])
 @given(seed=st.integers(0, 10**6))
-@settings(deadline=None, max_examples=12)
+@settings(max_examples=12)
 def test_each_kind_of_pay_is_paid_once_to_whom_it_belongs(scenario: str, seed: int) -> None:
     game, total = played(only(scenario, success=100.0), seed)
     world = game.world

@@ -2,7 +2,6 @@
 
 import pytest
 
-from castaway.envs.marooned.scripted import Waiter
 from tests.castaway.envs.marooned.tables import Table
 
 
@@ -22,22 +21,6 @@ def test_enough_of_the_living_eject_the_traitor_and_win() -> None:
     assert paid[traitor.name] == pytest.approx(-100)
 
 
-def test_a_vote_is_counted_when_all_have_voted() -> None:
-    table = Table().phase("discussion")
-    traitor = table.traitor
-    calls = {sailor.name: f"CALL_VOTE {traitor.name}" for sailor in table.colonists}
-    table.do(**calls, **{traitor.name: f"CALL_VOTE {table.colonists[0].name}"})
-    assert table.over
-
-
-def test_a_vote_closes_with_its_phase() -> None:
-    table = Table()
-    table.world.turn = table.scenario.turns_per_day
-    calls = {sailor.name: f"CALL_VOTE {table.traitor.name}" for sailor in table.colonists}
-    table.do(**calls)
-    assert table.world.ending == "the traitor was ejected"
-
-
 @pytest.mark.parametrize(("scenario", "enough"), [("skiff", 3), ("classic", 4)])
 def test_the_share_that_it_takes_is_the_scenarios(scenario: str, enough: int) -> None:
     for ballots in range(1, 5):
@@ -45,27 +28,6 @@ def test_the_share_that_it_takes_is_the_scenarios(scenario: str, enough: int) ->
         table.world.turn = table.scenario.turns_per_day
         table.do(**{sailor.name: f"CALL_VOTE {table.traitor.name}" for sailor in table.colonists[:ballots]})
         assert table.over == (ballots >= enough)
-
-
-def test_a_vote_takes_a_quorum() -> None:
-    table = Table().phase("discussion")
-    table.colonists[0].alive = False
-    one = table.colonists[1]
-    assert table.sentence(one, f"CALL_VOTE {table.traitor.name}") == ""
-    table.colonists[2].alive = False
-    assert table.sentence(one, f"CALL_VOTE {table.traitor.name}") == "A vote takes 4 sailors."
-
-
-def test_half_is_not_enough() -> None:
-    table = Table().phase("discussion")
-    one, two, out = table.colonists[:3]
-    out.alive = False
-    for sailor in (one, two):
-        table.do(**{sailor.name: f"{'VOTE' if table.world.vote else 'CALL_VOTE'} {table.traitor.name}"})
-    table.wait(3)
-    assert table.world.clues[-1].text == "The vote ejected nobody."
-    assert not table.over
-    assert table.sentence(one, f"CALL_VOTE {table.traitor.name}") == "Today's vote is over."
 
 
 def test_ejecting_an_innocent_costs_the_crew_and_names_the_caller() -> None:
@@ -95,6 +57,10 @@ def test_after_a_mistake_nobody_can_call_a_vote() -> None:
     refusal = "Since an innocent was ejected nobody follows a vote."
     assert table.sentence(caller, f"CALL_VOTE {table.traitor.name}") == refusal
     assert table.sentence(table.traitor, f"CALL_VOTE {caller.name}") == refusal
+    table = Table().phase("discussion")
+    for sailor in table.colonists[:2]:
+        sailor.alive = False
+    assert table.sentence(table.colonists[2], f"CALL_VOTE {table.traitor.name}") == "A vote takes 4 sailors."
 
 
 def test_fewer_than_three_alive_is_the_traitors_victory() -> None:
@@ -129,12 +95,3 @@ def test_ballots_for_or_from_the_dead_do_not_count() -> None:
     table.do(**{three.name: f"VOTE {table.traitor.name}"})
     table.wait(2)
     assert not table.over and not table.world.sailors[dead.name].ejected
-
-
-@pytest.mark.parametrize("scenario", ["skiff", "classic"])
-def test_a_crew_that_waits_never_wins(scenario: str) -> None:
-    for seed in range(6):
-        table = Table(scenario, seed)
-        while not table.over:
-            table.step({s.name: Waiter()(table.observation(s.name)).action for s in table.world.living})
-        assert table.world.winner == "traitor"

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
-from castaway.envs.openspiel.catalogue import GAMES
-from castaway.envs.openspiel.games import load_variant
+from castaway.envs.openspiel.games import GAMES, load_variant
 
+NAMED = {game.name: game for game in GAMES}
 CHANCE = -1
 Record = list[tuple[int, int]]
 """Who did what, chance included."""
@@ -22,8 +22,7 @@ def kuhn_or_leduc(record: Record, player: int, seats: int) -> set[int]:
 
 def dice(record: Record, player: int, seats: int) -> set[int]:
     rolled = [index for index, (actor, _) in enumerate(record) if actor == CHANCE]
-    each = len(rolled) // seats
-    return {index for index in rolled if index // each != player}
+    return {index for index in rolled if index // (len(rolled) // seats) != player}
 
 
 def moves_of_others(record: Record, player: int, seats: int) -> set[int]:
@@ -52,12 +51,8 @@ def hearts_cards(record: Record, player: int, seats: int) -> set[int]:
     """The direction, 52 cards round the table, then three cards passed by everybody unless the direction is 0."""
     direction = record[0][1]
     hidden = {1 + k for k in range(52) if k % 4 != player}
-    passes = range(53, 65) if direction else range(0)
-    return hidden | {
-        index
-        for index in passes
-        if index < len(record) and record[index][0] != player and (record[index][0] + direction) % 4 != player
-    }
+    passes = range(53, min(65, len(record))) if direction else ()
+    return hidden | {i for i in passes if record[i][0] != player and (record[i][0] + direction) % 4 != player}
 
 
 def oh_hell_cards(record: Record, player: int, seats: int) -> set[int]:
@@ -124,7 +119,7 @@ def changed(game: Any, record: Record, hidden: set[int], random: Random) -> Reco
 
 def twins(name: str, variant: int, count: int) -> Iterator[tuple[int, Any, Any]]:
     """Players that are to move, with the state as it is and as it might be for all they know: never the same."""
-    game = load_variant(next(game for game in GAMES if game.name == name), variant)
+    game = load_variant(NAMED[name], variant)
     random, found = Random(variant), 0
     for _ in range(200 * count):
         if found == count:

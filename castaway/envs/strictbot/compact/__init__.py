@@ -1,1 +1,0 @@
-"""The compact rendering: short words for a tiny model, each a token, and a bank made of templates."""

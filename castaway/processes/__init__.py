@@ -1,0 +1,1 @@
+"""How processes of this host are started, watched and stopped, and what they see of it."""

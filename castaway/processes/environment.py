@@ -1,0 +1,171 @@
+"""Environment variables of every Castaway process: no telemetry, offline where possible, reproducible results.
+
+They must be set before torch, transformers, DVC, MLflow or Prefect is imported: each reads its variables only once.
+"""
+
+import gc
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from time import monotonic, sleep
+
+import psutil
+
+from castaway.config.bases import Base, HubParams
+from castaway.config.params import Params
+from castaway.errors import CastawayError
+from castaway.processes.host_file import load_host
+
+SILENT = {
+    "DO_NOT_TRACK": "1",
+    "DVC_NO_ANALYTICS": "1",
+    "GRADIO_ANALYTICS_ENABLED": "False",
+    "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "VLLM_NO_USAGE_STATS": "1",
+}
+"""Variables that switch off the telemetry of the tools, and bars for reading a file."""
+
+STEADY = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8", "TOKENIZERS_PARALLELISM": "false"}
+"""Variables for reproducible results; a value that the user has set takes precedence."""
+AVX2 = {
+    "ATEN_CPU_CAPABILITY": "avx2",
+    "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+    "ONEDNN_MAX_CPU_ISA": "AVX2",
+    "OPENBLAS_CORETYPE": "Haswell",
+}
+"""Without these, each library uses the widest instructions of the processor, and results differ in rounding."""
+
+ASLEEP = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0"}
+AWAKE = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "100000"}
+"""How OpenMP threads wait for each other between parallel sections: asleep, or spinning for a while.
+
+A section takes less time than waking a thread. Spinning saves a third of a training's time where each thread has a core
+of its own, and makes it ten times as long where threads share a core."""
+WATCHED_SECONDS = 0.5  # how long the idle cores are measured, in seconds
+
+FROM_THE_START = {
+    "PYTHONHASHSEED": "0",
+    # By default, malloc returns every large tensor to the kernel and requests it again: a third of a training's time.
+    "MALLOC_MMAP_THRESHOLD_": "1073741824",
+    "MALLOC_TRIM_THRESHOLD_": "8589934592",
+    "MALLOC_TOP_PAD_": "67108864",
+    # oneDNN keeps the code that it compiled for 1,024 shapes of products, 0.7 MB for each.
+    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "256",
+}
+"""Variables that a process reads only at its start: a fixed order of sets, and memory that is kept for reuse."""
+
+IMPORTED = "CASTAWAY_IMPORTED"
+"""Environment variable with the fingerprint of the variables that a forked stage's libraries were imported with."""
+NEVER_READ = ("CASTAWAY_", "DVC_", "MLFLOW_", "PREFECT_", "PATH", "PWD", "OLDPWD", "SHLVL", "_")
+"""How the names of variables begin that no library reads when it is imported."""
+
+
+def find_root() -> Path:
+    """The nearest folder with a `dvc.yaml`, from the current directory upwards; CastawayError if there is none."""
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if (folder / "dvc.yaml").is_file():
+            return folder
+    raise CastawayError(f"there is no dvc.yaml in {here} or above it; run from a clone of the repository")
+
+
+def silence(root: Path) -> None:
+    """Switch telemetry off, keep the files of MLflow inside the repository, and leave out GPUs that are not for us."""
+    os.environ.update(SILENT)
+    os.environ.setdefault("MLFLOW_TRACKING_URI", store_of(root))
+    gpus = load_host(main_root(root)).gpus
+    if gpus is not None:
+        amd = Path("/dev/kfd").exists()
+        os.environ.setdefault("HIP_VISIBLE_DEVICES" if amd else "CUDA_VISIBLE_DEVICES", ",".join(map(str, gpus)))
+
+
+def settled(params: Params, base: Base | None = None, processes: int = 1) -> dict[str, str]:
+    """The variables for reproducible results of `base`; offline too, unless a base model comes from the Hub."""
+    limits = {} if base and base.instructions == "all" else AVX2
+    wanted = {**STEADY, **limits, **waiting(params.threads, processes)}
+    online = any(isinstance(base, HubParams) for base in params.bases.values())
+    return {
+        **{name: os.environ.get(name, value) for name, value in wanted.items()},
+        **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(params.threads)),
+        **({} if online else {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}),
+    }
+
+
+def settle(params: Params, base: Base | None = None, processes: int = 1) -> None:
+    """Set the variables of `settled`; start afresh if this stage's libraries were imported with others."""
+    os.environ.update(settled(params, base, processes))
+    if os.environ.pop(IMPORTED, own := fingerprint(os.environ)) != own:
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+def fingerprint(variables: Mapping[str, str]) -> str:
+    """A hash of the variables that a library may read when it is imported."""
+    read = sorted(item for item in variables.items() if not item[0].startswith(NEVER_READ))
+    return hashlib.sha256(repr(read).encode()).hexdigest()
+
+
+def waiting(threads: int, processes: int) -> dict[str, str]:
+    """How OpenMP threads should wait: spinning only if there is an idle core for every thread of every process."""
+    if threads == 1:
+        return ASLEEP
+    return AWAKE if round(idle_cores()) >= threads * processes else ASLEEP
+
+
+def idle_cores() -> float:
+    """How many cores are idle, averaged over `WATCHED_SECONDS`; other processes and virtual machines count as load."""
+    before, began = psutil.cpu_times().idle, monotonic()
+    sleep(WATCHED_SECONDS)
+    return float(psutil.cpu_times().idle - before) / (monotonic() - began)
+
+
+def start_afresh() -> None:
+    """Replace this process by a new one with the variables of `FROM_THE_START`, if it lacks them."""
+    if any(os.environ.get(name) != value for name, value in FROM_THE_START.items()):
+        os.environ.update(FROM_THE_START)
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+@contextmanager
+def importing() -> Iterator[None]:
+    """Context for importing torch and the like without garbage collection, which is a third of the time."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def store_of(root: Path) -> str:
+    return f"sqlite:///{main_root(root) / 'mlflow.db'}"
+
+
+def main_root(root: Path) -> Path:
+    """The original repository: `dvc exp run --temp` works in a copy, which reports to the original."""
+    return Path(os.environ.get("DVC_ROOT", root))
+
+
+CODE = ("castaway", "flows", "stages", "params.yaml", "dvc.yaml")
+"""Where a file that git does not track can change what is built. Files that git ignores do not count."""
+BUILT = (":(exclude)dvc.lock", ":(exclude)data")  # earlier stages have just written these, and they are not code
+
+
+def revision(root: Path) -> str:
+    """The current commit, with `+dirty` if tracked files differ from it or there is new code; `none` without git."""
+
+    def git(*arguments: str) -> str:
+        with suppress(OSError):  # git is not installed
+            return subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True).stdout.strip()
+        return ""
+
+    head = git("rev-parse", "--verify", "--quiet", "HEAD") or "none"
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", *BUILT)
+    new = git("ls-files", "--others", "--exclude-standard", "--", *CODE)
+    return f"{head}+dirty" if changed or new else head

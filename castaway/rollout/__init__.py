@@ -1,0 +1,1 @@
+"""Episodes: players, sampling and vLLM servers, playing, and figures of the played episodes."""

@@ -1,1 +1,0 @@
-"""The ancestry of an artifact: which runs, commits and parameters made it."""

@@ -1,1 +1,0 @@
-"""Makes an HTML page that replays a saved episode of MAROONED."""

@@ -1,0 +1,73 @@
+"""Tasks that live outside the library: writes a package for a new one, and links packages for DVC to follow.
+
+`castaway/tasks/registry.py` says what the links are for.
+"""
+
+import keyword
+import re
+from importlib import resources
+from pathlib import Path
+
+from jinja2 import Environment, StrictUndefined
+
+from castaway.config.params import Params
+from castaway.errors import CastawayError
+from castaway.tasks.registry import task_code, task_names
+
+FILES = {
+    "pyproject.toml": "pyproject.toml.jinja",
+    "README.md": "README.md.jinja",
+    "castaway_{name}/__init__.py": "package.py.jinja",
+    "castaway_{name}/game.py": "game.py.jinja",
+    "castaway_{name}/task.py": "task.py.jinja",
+    "tests/test_{name}.py": "test.py.jinja",
+}
+"""What is written, by the template that it is made of."""
+
+
+def write_package(name: str, folder: Path) -> str:
+    """Write the package, and return what to do next."""
+    if keyword.iskeyword(name):
+        raise CastawayError(f"the task's name is {name!r}, a word of Python's own; choose another name")
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+        raise CastawayError(
+            f"the task's name is {name!r}, expected lower-case letters, digits and underscores, a letter first"
+        )
+    if name in task_names():
+        raise CastawayError(f"there is a task {name} already; choose another name")
+    if folder.exists():
+        raise CastawayError(f"{folder} is there already; name another folder with --to")
+    values = {"name": name, "title": "".join(part.capitalize() for part in name.split("_")), "folder": str(folder)}
+    values["blocks"] = rendered("blocks.yaml.jinja", values)
+    for path, template in FILES.items():
+        target = folder / path.format(name=name)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(rendered(template, values), "utf-8")
+    return rendered("next.txt.jinja", values).rstrip("\n")
+
+
+def rendered(template: str, values: dict[str, str]) -> str:
+    text = (resources.files(__package__) / "templates" / "new_task" / template).read_text("utf-8")
+    maker = Environment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)
+    return maker.from_string(text).render(values)
+
+
+def tasks_in_use(params: Params) -> list[str]:
+    read = [task for base in params.bases.values() for task in base.tasks]
+    return sorted({*(run.task for run in params.tasks.values()), *read})
+
+
+def link(root: Path, params: Params) -> None:
+    """Create or correct the links to the plug-ins whose tasks are in use."""
+    for task in tasks_in_use(params):
+        code = task_code(task)
+        if code.target is None:
+            continue
+        place = root / code.path
+        if place.is_symlink() and place.resolve() == code.target:
+            continue
+        if place.exists() and not place.is_symlink():
+            raise CastawayError(f"{code.path} is not a link, expected one to the package of the task {task}; remove it")
+        place.parent.mkdir(exist_ok=True)
+        place.unlink(missing_ok=True)
+        place.symlink_to(code.target)

@@ -1,1 +1,0 @@
-"""Profiles, complete files of parameters: listed, compared with params.yaml, estimated, written."""

@@ -1,1 +1,0 @@
-"""A page about one run: its results, how it learned, what was corrected, and episodes."""

@@ -1,0 +1,98 @@
+"""Types the hand-written questions into chats with models of STRICTBOT, and counts right levels and facts.
+
+    python -m castaway.tools.strictbot.natural trained=data/strictbot/merge untrained=data/smollm2/base
+    python -m castaway.tools.strictbot.natural --rendering compact --answers answers.jsonl tiny=data/strictbot/merge
+
+Each question is asked as `castaway chat --run strictbot` asks it, with its known fact behind a bar, one question a
+conversation, with the chat's own temperature and length. The questions are a sealed test set
+(tests/castaway/envs/strictbot/natural.yaml): look at answers only when nothing more is to be tuned.
+"""
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+from ruamel.yaml import YAML
+
+from castaway.envs.strictbot.language import Rendering, language_of
+from castaway.envs.strictbot.question_bank import LEVEL_OF
+from castaway.envs.strictbot.rewards import StrictbotParams
+from castaway.metrics.markdown import table, with_interval
+from castaway.models.training import seed_everything
+from castaway.tasks.intervals import proportion
+from castaway.tasks.reply import parse_reply
+from castaway.tools.chat import load_chat
+from castaway.tools.strictbot.view import StrictbotView
+
+QUESTIONS = Path(__file__).parents[3] / "tests" / "castaway" / "envs" / "strictbot" / "natural.yaml"
+TEMPERATURE, TOKENS = 0.3, 96  # as `castaway chat` has them if nothing else is asked for
+HEADER = ["model", "right level and fact", "right level", "right fact"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser("natural", description="Ask the hand-written questions.")
+    parser.add_argument(
+        "models", nargs="+", type=named, metavar="NAME=FOLDER", help="a name for the table, and a folder of a model"
+    )
+    parser.add_argument("--rendering", choices=get_args(Rendering), default="full", help="of the prompts")
+    parser.add_argument("--answers", type=Path, help="file for all answers, one JSON object a line")
+    options = parser.parse_args()
+    rows = []
+    for name, folder in options.models:
+        answered = [{"model": name, **one} for one in answers(folder, options.rendering)]
+        rows.append([name, *figures(answered)])
+        if options.answers:
+            with options.answers.open("a", encoding="utf-8") as file:
+                file.writelines(json.dumps(one, ensure_ascii=False) + "\n" for one in answered)
+    print(table(HEADER, rows))
+
+
+def named(text: str) -> tuple[str, Path]:
+    """The name and the folder in NAME=FOLDER."""
+    name, _, folder = text.partition("=")
+    if not (name and (Path(folder) / "tokenizer.json").is_file()):
+        raise argparse.ArgumentTypeError(f"{text} is not of the form NAME=FOLDER, with the folder of a model")
+    return name, Path(folder)
+
+
+def answers(folder: Path, rendering: Rendering) -> Iterator[dict[str, Any]]:
+    """What the model in `folder` answers to each question, with the level wanted and the level produced (0: none)."""
+    seed_everything(1, threads=1)
+    game = StrictbotParams(
+        rendering=rendering,
+        factual_weight=1.0,
+        constructiveness_weight=0.5,
+        toxicity_weight=2.0,
+        toxicity_model=None,
+        inconsistency_weight=1.0,
+    )
+    chat = load_chat(folder, StrictbotView("strictbot", game).chat_messages, TEMPERATURE, TOKENS)
+    language = language_of(rendering)
+    for row in YAML(typ="safe", pure=True).load(QUESTIONS.read_text("utf-8")):
+        chat.history.clear()
+        reply = "".join(chat.answer(f"{row['asked']} | {row['fact']}"))
+        # A model that was never shown the format answers without it.
+        said, fact = parse_reply(reply).action or reply, language.prompts.typed(row["fact"])
+        (produced,) = language.judge.produced_levels([(said, fact)])
+        yield {
+            "asked": row["asked"],
+            "fact": row["fact"],
+            "wanted": LEVEL_OF[row["kind"]],
+            "answer": reply,
+            "produced": produced,
+            "factual": language.reader.says(said, fact),
+        }
+
+
+def figures(answered: Sequence[dict[str, Any]]) -> list[str]:
+    """The cells of a model: shares with their 95 % intervals."""
+    level = [one["produced"] == one["wanted"] for one in answered]
+    fact = [one["factual"] for one in answered]
+    both = [one and other for one, other in zip(level, fact, strict=True)]
+    return [with_interval(proportion(sum(values), len(values))) for values in (both, level, fact)]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""Learning from pairs of replies: the right one gets likelier against the student's own, and the base model stays."""
+
+from math import log
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from castaway.models.trainers import preference_trainer
+from castaway.rl.corrections import correct, correction_pair
+from tests.castaway.rl.small import shipped, stirred, student
+from tests.castaway.rl.test_corrections import turn
+
+
+def chance(model: Any, prompt: list[int], reply: list[int]) -> float:
+    """The log-likelihood of a reply, in nats."""
+    with torch.no_grad():
+        logits = model(input_ids=torch.tensor([prompt + reply])).logits[0, len(prompt) - 1 : -1].float()
+    return float(logits.log_softmax(-1).gather(1, torch.tensor(reply)[:, None]).sum())
+
+
+@pytest.mark.parametrize("tokens_per_pass", [65536, 1])
+def test_the_right_reply_gets_likelier_than_the_students_own(tmp_path: Path, tokens_per_pass: int) -> None:
+    actor, tokenizer = student()
+    model: Any = stirred(actor).policy
+    pair = correction_pair(tokenizer, correct(turn("REASONING: a\nACTION: GO", "RIGHT")))
+    settings = {"beta": 0.1, "batch_size": 4, "learning_rate": 1e-2, "tokens_per_pass": tokens_per_pass}
+    points: list[dict[str, float]] = []
+
+    def margin() -> float:
+        better, worse = (chance(model, pair["prompt_ids"], pair[f"{one}_ids"]) for one in ("chosen", "rejected"))
+        return better - worse
+
+    before = margin()
+    fixed = {name: weight.clone() for name, weight in model.named_parameters() if not weight.requires_grad}
+    params = shipped().correction_sft.model_copy(update={"method": "dpo", **settings})
+    trainer = preference_trainer(
+        model, tokenizer, [pair] * 80, params, log=lambda step, values: points.append(dict(values)),
+        scratch=tmp_path, seed=1, device="cpu", gradient_checkpointing=False,
+    )  # fmt: skip
+    trainer.train()
+    assert trainer.state.global_step == 20
+    # At the start the policy is the reference, and the loss is log 2.
+    assert points[-1]["loss"] < points[0]["loss"] < log(2) and points[-1]["accuracy"] == 1.0
+    assert margin() - before > 5
+    assert all(torch.equal(weight, fixed[name]) for name, weight in model.named_parameters() if name in fixed)

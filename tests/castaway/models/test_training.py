@@ -1,0 +1,35 @@
+"""Large blocks that are freed go back to the kernel, gaps between what is still in use too."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from castaway.models.rows import SMALL
+from castaway.processes.environment import FROM_THE_START
+
+GAPS = """
+from castaway.models.training import LARGE_BLOCK, return_large_blocks
+
+def resident():
+    status = open("/proc/self/status").read()
+    return int(status.partition("VmRSS:")[2].split()[0]) // 1024
+
+return_large_blocks({hidden_size})
+blocks = [bytearray(b"1" * LARGE_BLOCK) for _ in range(100)]
+kept = blocks[::10]  # so that gaps are left; some 15 blocks still fit into the heap as it was
+before = resident()
+del blocks
+print(before, resident(), sum(map(len, kept)) // LARGE_BLOCK)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("hidden_size", "least", "most"), [(SMALL, 290, 370), (SMALL - 1, 0, 10)])
+def test_large_blocks_are_returned_for_a_large_model(hidden_size: int, least: int, most: int) -> None:
+    command = [sys.executable, "-c", GAPS.format(hidden_size=hidden_size)]
+    ran = subprocess.run(command, env={**os.environ, **FROM_THE_START}, capture_output=True, text=True, check=True)
+    before, after, kept = map(int, ran.stdout.split())
+    assert kept == 10
+    assert least <= before - after <= most

@@ -1,0 +1,74 @@
+"""How a stage's threads wait, what is set for it, and the commit that it runs with."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from castaway.config.params import Params
+from castaway.processes import environment
+from castaway.processes.environment import ASLEEP, AVX2, AWAKE, STEADY, revision, settle, waiting
+from castaway.tasks.registry import read_params
+from flows.stage import base_of
+from tests.castaway.figures import save
+from tests.miniature import commit
+from tests.shipped import PARAMS, ROOT
+
+
+@pytest.mark.parametrize(
+    ("idle", "threads", "processes", "expected"),
+    [(1.85, 2, 1, AWAKE), (0.98, 2, 1, ASLEEP), (1.85, 2, 2, ASLEEP), (3.9, 2, 2, AWAKE), (2.0, 1, 1, ASLEEP)],
+)
+def test_threads_wait_awake_where_each_has_a_core(
+    monkeypatch: pytest.MonkeyPatch, idle: float, threads: int, processes: int, expected: dict[str, str]
+) -> None:
+    monkeypatch.setattr(environment, "idle_cores", lambda: idle)
+    assert waiting(threads, processes) == expected
+
+
+def set_by(monkeypatch: pytest.MonkeyPatch, params: Params, address: str) -> dict[str, str]:
+    """The variables that are set for a stage, where the user has set none."""
+    monkeypatch.setattr(os, "environ", {})
+    settle(params, base_of(params, address))
+    return dict(os.environ)
+
+
+@pytest.mark.parametrize("address", ["base@games", "ppo@marooned", "lone"])
+def test_tiny_models_are_computed_alike_on_all_processors(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    found = set_by(monkeypatch, PARAMS, address)
+    assert {**STEADY, **AVX2}.items() <= found.items()
+
+
+def test_a_given_model_may_be_computed_with_all_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
+    params = read_params(ROOT / "profiles" / "smollm2.yaml")
+    base = params.bases["smollm2"]
+    everywhere = params.model_copy(update={"bases": {"smollm2": base.model_copy(update={"instructions": "avx2"})}})
+    assert AVX2.items() <= set_by(monkeypatch, everywhere, "ppo@strictbot").items()
+    found = set_by(monkeypatch, params, "ppo@strictbot")
+    assert STEADY.items() <= found.items() and not AVX2.keys() & found.keys()
+
+
+def test_what_the_user_has_set_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "environ", {"ONEDNN_MAX_CPU_ISA": "SSE41"})
+    settle(PARAMS)
+    assert os.environ["ONEDNN_MAX_CPU_ISA"] == "SSE41" and os.environ["ATEN_CPU_CAPABILITY"] == "avx2"
+
+
+def test_a_revision_is_dirty_by_code_and_params_not_by_what_stages_write(tmp_path: Path) -> None:
+    assert revision(tmp_path) == "none"
+    for path in ("dvc.lock", "data/metrics.json", "params.yaml", "stages/sft.py"):
+        save(tmp_path / path, "1\n")
+    save(tmp_path / ".gitignore", "*.pyc\n")
+    commit(tmp_path)
+    clean = revision(tmp_path)
+    assert len(clean) == 40
+    for path in ("dvc.lock", "data/metrics.json", "data/new.json", "notes.txt", "stages/sft.pyc"):
+        save(tmp_path / path, "2\n")
+        assert revision(tmp_path) == clean, path
+    # A new module is imported like any other, though git does not track it.
+    save(tmp_path / "stages/new.py", "2\n")
+    assert revision(tmp_path) == f"{clean}+dirty"
+    (tmp_path / "stages/new.py").unlink()
+    assert revision(tmp_path) == clean
+    save(tmp_path / "params.yaml", "2\n")
+    assert revision(tmp_path) == f"{clean}+dirty"
