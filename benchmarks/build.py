@@ -24,7 +24,7 @@ from typing import Any
 
 import psutil
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.metrics.built import built, stages_of
 from castaway.metrics.markdown import table
 from castaway.processes.environment import idle_cores

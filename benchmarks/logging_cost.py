@@ -65,7 +65,7 @@ def logging_table(steps: int, turns: int, repeats: int) -> str:
         root = Path(folder)
         prepare(root, BODY.format(steps=steps, turns=turns))
         fill(root, RUNS)
-        lineage = median(seconds_of(root, "castaway.cli.main", "lineage", "marooned") for _ in range(repeats))
+        lineage = median(seconds_of(root, "castaway.tools.cli.main", "lineage", "marooned") for _ in range(repeats))
         seconds_of(root, "flows", STAGE)
         record = built(root, "marooned", "ppo").record
     logging, whole = record["logging_seconds"], record["seconds"]

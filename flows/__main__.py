@@ -14,7 +14,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 
 # Only light modules are imported at the top; each command imports the rest itself. Importing torch, DVC, Prefect and
 # MLflow takes seconds, and a mistake in params.yaml should be reported before that.

@@ -8,12 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.processes.groups import Group, pause, stopping
 from castaway.tracking import dvc_stage, records
 from flows.locks import wait_for_others
-from flows.stage import RECEIPT
-from flows.steps import Outcome, Step
+from flows.steps import RECEIPT, Outcome, Step
 
 NAMED = 3  # number of changed inputs that the outcome of a stage names
 RETRY_SECONDS = 5.0

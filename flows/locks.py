@@ -18,7 +18,7 @@ from typing import Any
 
 import psutil
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.processes import environment, groups
 from castaway.processes.groups import GRACE, pause
 from castaway.processes.host_file import load_host

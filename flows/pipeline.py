@@ -26,13 +26,13 @@ from prefect.context import FlowRunContext
 from prefect.logging.loggers import flow_run_logger
 from prefect.states import Cancelled, Completed, Failed
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.processes import environment
 from castaway.processes.groups import interruptible, stopping
 from flows import prefect_server, remote
-from flows.driver import Build
 from flows.locks import driver_lock
 from flows.logs import Tail, log_path, new_log
+from flows.planned import Build
 from flows.prefect_server import Once
 from flows.steps import Outcome, Step
 from flows.teacher import Weights

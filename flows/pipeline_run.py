@@ -7,9 +7,9 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Self
 
+from castaway.config.errors import CastawayError
 from castaway.config.params import Params
 from castaway.config.yaml_file import flatten
-from castaway.errors import CastawayError
 from castaway.metrics.built import built
 from castaway.processes.environment import revision
 from castaway.processes.groups import mark

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from castaway.errors import CastawayError, first_line
+from castaway.config.errors import CastawayError, first_line
 from castaway.metrics.built import locked_stages
 from castaway.processes import hardware
 from castaway.tracking import dvc_stage

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.processes.environment import SILENT, importing, main_root
 from castaway.processes.groups import Group, guarded, pause
 from castaway.processes.servers import VARIABLE, configured, free_port
@@ -208,8 +208,9 @@ def _import_quietly(variables: dict[str, str]) -> None:
     logging.raiseExceptions = False
     with importing():
         import mlflow.store.tracking.sqlalchemy_store  # noqa: F401
-
-        import flows.pipeline  # noqa: F401
+        import prefect.artifacts
+        import prefect.flow_engine
+        import prefect.task_engine  # noqa: F401
 
         with suppress(Exception):  # makes the tables meanwhile; who needs them says what is wrong
             store.client()

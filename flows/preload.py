@@ -13,6 +13,7 @@ import gc
 import importlib
 import json
 import os
+import runpy
 import selectors
 import signal
 import socket
@@ -174,11 +175,11 @@ class Server:
 
 
 if __name__ == "__main__":
-    given = Server(sys.argv[1]).serve()
-    sys.argv = [sys.argv[0], *given]
-    from flows.__main__ import main
-
-    ended = main(given)
+    sys.argv = [sys.argv[0], *Server(sys.argv[1]).serve()]
+    try:
+        runpy.run_module("flows", run_name="__main__")
+    except SystemExit as end:
+        ended = end.code if isinstance(end.code, int) else 0
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()

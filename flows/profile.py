@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from contextlib import chdir
 from pathlib import Path
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.processes import environment
 from castaway.processes.groups import interruptible
 from castaway.tasks.registry import read_params
@@ -36,7 +36,9 @@ def main(root: Path, name: str, targets: Sequence[str] = ()) -> int:
     params = read_params(place / "params.yaml")
     check_fit(params, place, targets)
     print(f"Building the runs of {shown(chosen)} in a copy, {shown(place)}\n")
-    from flows.driver import Build, require_built, run_build  # which takes a second that a refusal is not worth
+    # These take a second, which a refusal is not worth.
+    from flows.driver import require_built, run_build
+    from flows.planned import Build
 
     for variable in [variable for variable in os.environ if variable.startswith(FOREIGN)]:
         del os.environ[variable]

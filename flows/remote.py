@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
-from castaway.errors import CastawayError, first_line
+from castaway.config.errors import CastawayError, first_line
 from castaway.processes.groups import pause
 from castaway.processes.host_file import Host
 from castaway.processes.servers import VARIABLE, configured

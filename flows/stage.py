@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from castaway.config.bases import Base
+from castaway.config.errors import CastawayError
 from castaway.config.params import Params, restrict, restricted_values
-from castaway.errors import CastawayError
 from castaway.metrics import ledger
 from castaway.metrics.built import locked_stages
 from castaway.processes import environment, groups, hardware
@@ -38,12 +38,10 @@ from castaway.tools.check_task import require_ids
 from castaway.tracking import dvc_stage, records
 from flows import prefect_server
 from flows.locks import scratch_folder, scratch_for
+from flows.steps import RECEIPT
 from stages.context import Context
 
 # torch, MLflow and Prefect are imported later: a refusal should not take the seconds that they need.
-
-RECEIPT = "CASTAWAY_RECEIPT"
-"""Environment variable with the path of the receipt, the file that tells the driver that the stage ran to its end."""
 
 DRAWING = ("base", "dataset", "ppo")
 """The stages that draw training ids; PPO too, since its validation may have been changed after the dataset was made. An

@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+RECEIPT = "CASTAWAY_RECEIPT"
+"""Environment variable with the path of the receipt, the file that tells the driver that the stage ran to its end."""
+
 POOL = "pool "  # what the device of a step begins with that is sent to a work pool; the name of the pool follows
 
 

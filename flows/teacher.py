@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from castaway.config.errors import CastawayError
+from castaway.config.key import secret
 from castaway.config.sections import TeacherParams
-from castaway.errors import CastawayError
 from castaway.processes import hardware
 from castaway.processes.groups import guarded, stopping
 from castaway.processes.hardware import VISIBLE, seeing
 from castaway.rollout.server import Server
 from castaway.rollout.vllm import Serving
-from castaway.teacher.key import secret
 from castaway.tracking import dvc_stage
 from flows.plan import must_run
 from flows.steps import Step

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.processes import groups
 from castaway.processes.environment import SILENT, store_of
 from castaway.processes.groups import Group, guarded

@@ -20,7 +20,7 @@ from castaway.bases.copying import begin_with_copying
 from castaway.bases.sources import fetch, save
 from castaway.bases.tiny import CONTEXT, Document, new_model, scripted_documents, task_words, train_tokenizer
 from castaway.config.bases import BaseTextParams
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.models.rows import first_fit
 from castaway.models.tokens import ChatTokenizer
 from castaway.models.training import CurveCallback, seed_everything, trainer_settings

@@ -17,10 +17,10 @@ from random import Random
 from statistics import mean
 from typing import TYPE_CHECKING, Any
 
+from castaway.config.errors import CastawayError
 from castaway.config.sections import DatasetParams
 from castaway.datasets.jsonl import DEMONSTRATIONS, PAIRS, Row, card_header, demonstration, pair, reply_text, write_rows
 from castaway.datasets.scripted import balanced_pairs, play_scripted
-from castaway.errors import CastawayError
 from castaway.models.tokens import ChatTokenizer
 from castaway.tasks.draws import Use, held_out_pair_episodes, place_of
 from castaway.tasks.environment import HELD_OUT_START, Prompt, TextEnvironment, ids_in_a_row

@@ -165,9 +165,9 @@ def _in_process(context: Context) -> Players:
 def _served(context: Context) -> Players:
     sft, tokenizer = context.folder("sft"), ChatTokenizer.load(context.folder("base"))
     rules = sampling_rules(context, tokenizer)
-    with _serving(context, []) as url:
+    with _serving(context, tokenizer, []) as url:
         yield {"base": ServedPolicy(url, tokenizer, rules)}
-    with _serving(context, [sft]) as url:
+    with _serving(context, tokenizer, [sft]) as url:
         # After the server has started: the reward model is as large as what it serves.
         scorer = _scorer(context, None, tokenizer) if context.params.evaluate.best_of > 1 else None
         policy = ServedPolicy(url, tokenizer, rules)
@@ -177,13 +177,14 @@ def _served(context: Context) -> Players:
             yield _with_best(context, name, policy, scorer)
 
 
-def _serving(context: Context, adapters: Sequence[Path]) -> AbstractContextManager[str]:
+def _serving(context: Context, tokenizer: ChatTokenizer, adapters: Sequence[Path]) -> AbstractContextManager[str]:
+    rows = read_rows(context.folder("dataset") / "demonstrations.jsonl", DEMONSTRATIONS)
     return serving_policy(
         context.folder("base"),
         adapters,
         context.dtype,
         context.scratch / "sampler",
-        context.folder("dataset") / "demonstrations.jsonl",
+        tokenizer.longest(rows["prompt"]),
         context.params.ppo.rollout,
         context.params.ppo.lora,
         context.params.evaluate.sampler_gibibytes,

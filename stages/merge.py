@@ -16,8 +16,8 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from castaway.config.bases import BaseTextParams
+from castaway.config.errors import CastawayError
 from castaway.datasets.jsonl import DEMONSTRATIONS, read_rows
-from castaway.errors import CastawayError
 from castaway.models.four_bit import dequantised
 from castaway.models.policy import load_adapter, load_model
 from castaway.models.tokens import ChatTokenizer

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
+from castaway.config.errors import CastawayError
 from castaway.datasets.jsonl import CORRECTIONS, DEMONSTRATIONS, read_rows, reply_text, write_rows
-from castaway.errors import CastawayError
 from castaway.models.policy import load_model, new_adapter
 from castaway.models.reward import RewardScorer
 from castaway.models.tokens import ChatTokenizer
@@ -40,6 +40,8 @@ from castaway.teacher.rules import Corrector
 from castaway.teacher.served import chosen_teacher
 
 if TYPE_CHECKING:
+    from datasets import Dataset
+
     from stages.context import Context
 
 HEADLINE = {"ppo": "last_validation_success_rate", "invalid": "last_invalid_rate"}
@@ -56,7 +58,7 @@ def run(context: Context) -> dict[str, Any]:
     """Train the policy by PPO; writes adapter, corrections and the teacher's agreement, and returns the metrics."""
     params, seed = context.params.ppo, context.params.seed
     base, dataset, sft, reward_model = map(context.folder, ("base", "dataset", "sft", "reward_model"))
-    tokenizer, demonstrations = ChatTokenizer.load(base), dataset / "demonstrations.jsonl"
+    tokenizer, demonstrations = ChatTokenizer.load(base), read_rows(dataset / "demonstrations.jsonl", DEMONSTRATIONS)
     if fault := _too_long(tokenizer, demonstrations, params.rollout.max_new_tokens):
         raise CastawayError(f"ppo@{context.run}: {fault}")
     scope, task = params.corrections.scope, task_of(context.params, context.run)
@@ -72,7 +74,7 @@ def run(context: Context) -> dict[str, Any]:
             chosen_teacher(
                 context.params.teacher, task.rubric(), task.make().rules, context.verdicts, context.trace, corrector
             ) as teacher,
-            _server(context, base, sft, demonstrations) as url,
+            _server(context, base, sft, tokenizer, demonstrations) as url,
         ):
             seed_everything(seed, context.params.threads)
             policy = new_adapter(load_model(base, [sft], context.dtype), params.lora)
@@ -104,10 +106,9 @@ def run(context: Context) -> dict[str, Any]:
     return _results(context, trainer) if ranks.rank == 0 else {}
 
 
-def _too_long(tokenizer: ChatTokenizer, demonstrations: Path, limit: int) -> str:
+def _too_long(tokenizer: ChatTokenizer, demonstrations: Dataset, limit: int) -> str:
     """What is wrong with the length that PPO samples: the policy would be cut off where SFT taught it to go on."""
-    rows = read_rows(demonstrations, DEMONSTRATIONS)
-    lengths = [len(tokenizer.reply(reply_text(row["completion"]))) for row in rows]
+    lengths = [len(tokenizer.reply(reply_text(completion))) for completion in demonstrations["completion"]]
     cut = sum(length > limit for length in lengths) / len(lengths)
     if cut <= SHORT:
         return ""
@@ -117,13 +118,16 @@ def _too_long(tokenizer: ChatTokenizer, demonstrations: Path, limit: int) -> str
     )
 
 
-def _server(context: Context, base: Path, sft: Path, demonstrations: Path) -> AbstractContextManager[str]:
+def _server(
+    context: Context, base: Path, sft: Path, tokenizer: ChatTokenizer, demonstrations: Dataset
+) -> AbstractContextManager[str]:
     """A vLLM server with the SFT policy, whose URL it yields; an empty text where replies are drawn in this process."""
     rollout, lora = context.params.ppo.rollout, context.params.ppo.lora
     if rollout.sampler == "in_process":
         return nullcontext("")
     folder, gibibytes = context.scratch / "sampler", rollout.sampler_gibibytes
-    return serving_policy(base, [sft], context.dtype, folder, demonstrations, rollout, lora, gibibytes, context.vllm)
+    longest = tokenizer.longest(demonstrations["prompt"])
+    return serving_policy(base, [sft], context.dtype, folder, longest, rollout, lora, gibibytes, context.vllm)
 
 
 def _train(context: Context, trainer: PpoTrainer, teacher: Teacher) -> None:

@@ -19,8 +19,8 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from trl import RewardConfig
 
+from castaway.config.errors import CastawayError
 from castaway.datasets.jsonl import PAIRS, Row, read_rows, reply_text
-from castaway.errors import CastawayError
 from castaway.models.policy import load_model, lora_config, save_adapter
 from castaway.models.ranking import accuracy_by_group, calibration, rank_correlation
 from castaway.models.reward import RewardScorer, Scale, sequence_classifier

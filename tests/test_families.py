@@ -15,8 +15,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from castaway.bases.sources import fetch, save
 from castaway.config.bases import Dtype, PackageParams
+from castaway.config.errors import CastawayError
 from castaway.config.params import STAGE_SECTIONS
-from castaway.errors import CastawayError
 from castaway.models.policy import load_model, new_adapter
 from castaway.models.tokens import ChatTokenizer
 from castaway.rollout.actor_critic import ActorCritic

@@ -57,9 +57,9 @@ def test_a_package_from_outside_is_built_and_watched(clone: Path) -> None:
     shipped = stale(clone)
 
     # Written and installed; what is missing is told.
-    in_venv(clone, python, "-m", "castaway.cli.main", "task", "new", "lights", "--to", str(package))
+    in_venv(clone, python, "-m", "castaway.tools.cli.main", "task", "new", "lights", "--to", str(package))
     in_venv(clone, python, "-m", "pip", "install", "-q", "--no-deps", str(package))
-    asked = [python, "-m", "castaway.cli.main", "task", "check", "lights"]
+    asked = [python, "-m", "castaway.tools.cli.main", "task", "check", "lights"]
     refused = subprocess.run(asked, cwd=clone, env=environment(), capture_output=True, text=True)
     assert refused.returncode == 2 and "params.yaml has no run of the task lights" in refused.stdout
 

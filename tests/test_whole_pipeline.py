@@ -126,7 +126,7 @@ def test_a_declared_experiment_is_built_beside_the_run(clone: Path) -> None:
     rows = json.loads((clone / "data/strictbot/experiments/tiny.json").read_text("utf-8"))["rows"]
     assert {variant: list(seeds) for variant, seeds in rows.items()} == {"as shipped": ["1"], "dpo": ["1"]}
     assert rows["dpo"]["1"]["policies"]["ppo"] == rows["as shipped"]["1"]["policies"]["ppo"]
-    assert "| dpo " in run(clone, "python", "-m", "castaway.cli.main", "results", "--all")
+    assert "| dpo " in run(clone, "python", "-m", "castaway.tools.cli.main", "results", "--all")
     experiments.write_text(shipped, "utf-8")
     assert hashes(clone) == before
 

@@ -13,7 +13,7 @@ from tokenizers import pre_tokenizers
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, GgufConfig, PreTrainedTokenizerFast
 from transformers.integrations.gguf.gguf_tokenizer_mapping import GGUF_PRE_TOKENIZER_SPLITS
 
-from castaway.errors import CastawayError, first_line
+from castaway.config.errors import CastawayError, first_line
 
 SPLITS = {
     # As in the tokenizer.json of HuggingFaceTB/SmolLM2-135M-Instruct. Without it, a digit after two or more blanks is

@@ -20,7 +20,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from castaway.bases.gguf import load_gguf
 from castaway.config.bases import HubParams, PackageParams, PathParams
-from castaway.errors import CastawayError, first_line
+from castaway.config.errors import CastawayError, first_line
 
 Given = HubParams | PathParams | PackageParams  # the block under `bases` of a model that exists already
 

@@ -8,12 +8,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
+from castaway.config.errors import CastawayError
 from castaway.config.mistakes import did_you_mean, explain
 from castaway.config.params import STAGE_SECTIONS
 from castaway.config.section import Natural, Section
 from castaway.config.sections import LAST_BLOCK
 from castaway.config.yaml_file import read_yaml
-from castaway.errors import CastawayError
 
 FILE = "experiments.yaml"
 SECTIONS = (*STAGE_SECTIONS, "game")

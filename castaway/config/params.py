@@ -13,11 +13,11 @@ from pydantic import Field, SerializeAsAny, ValidationError, model_validator
 
 from castaway.config import sections
 from castaway.config.bases import Base, BaseTextParams, PathParams, kind_of_base
+from castaway.config.errors import CastawayError
 from castaway.config.mistakes import Location, explain, shown, unknown
 from castaway.config.ppo import PpoParams
 from castaway.config.section import Natural, PositiveInteger, Section, StageSection
 from castaway.config.yaml_file import read_yaml
-from castaway.errors import CastawayError
 
 GameModel = Callable[[str], type[Section]]
 """Maps the name of a task to the model of its `game` section; CastawayError if there is no such task."""

@@ -8,7 +8,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.constructor import DuplicateKeyError
 from ruamel.yaml.error import YAMLError
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 
 
 def read_yaml(path: Path) -> Any:

@@ -17,7 +17,7 @@ from datasets.info import DatasetInfosDict
 from datasets.utils.metadata import MetadataConfigs
 from huggingface_hub import DatasetCardData
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.tasks.environment import Message
 
 Row = Mapping[str, Any]

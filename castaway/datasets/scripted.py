@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from random import Random
 from typing import TypeVar
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.tasks.environment import Prompt, TextEnvironment
 from castaway.tasks.reply import Reply
 from castaway.tasks.task import PairRow

@@ -9,8 +9,8 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 from openenv.core.env_server.http_server import create_fastapi_app
 
+from castaway.config.errors import CastawayError
 from castaway.envs.marooned.scenario import load_scenario
-from castaway.errors import CastawayError
 from castaway.integrations.openenv import MaroonedAction, MaroonedObservation, MaroonedOpenEnvironment, MaroonedState
 
 LARGEST = 1 << 20  # maximum size of a message, in bytes

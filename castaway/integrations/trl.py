@@ -14,7 +14,7 @@ last message of the user; `act` is the tool, and `get_reward` the reward. So all
 
 from typing import Any
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.tasks.environment import HELD_OUT_START, Prompt, ids_in_a_row
 from castaway.tasks.task import Task
 

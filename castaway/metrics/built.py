@@ -19,9 +19,9 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
+from castaway.config.errors import CastawayError
 from castaway.config.params import STAGE_SECTIONS
 from castaway.config.yaml_file import flatten
-from castaway.errors import CastawayError
 
 Figures = Mapping[str, Any]  # the metrics of one policy, or of one stage
 FIGURES, RECORD = "figures", "record"  # the two keys of a published file

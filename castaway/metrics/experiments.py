@@ -13,8 +13,8 @@ from statistics import mean, stdev
 
 from scipy.special import stdtrit
 
+from castaway.config.errors import CastawayError
 from castaway.config.mistakes import did_you_mean
-from castaway.errors import CastawayError
 from castaway.metrics.built import Figures, figure, from_file
 from castaway.metrics.markdown import percent, share, table, with_interval
 from castaway.tasks.intervals import Interval

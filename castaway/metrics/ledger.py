@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypedDict
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 
 FILE = "ledger.json"
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.metrics.built import Figures, figure
 from castaway.tasks.intervals import Interval
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.metrics import ledger
 from castaway.metrics.built import Figures, built, figure, from_file, from_stage, stages_of
 from castaway.metrics.experiments import experiment_table

@@ -18,7 +18,7 @@ from peft.tuners.lora import LoraLayer
 from torch import nn
 from transformers import AutoModelForCausalLM, BitsAndBytesConfig, PreTrainedModel
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 
 
 def load_four_bit(base: Path, adapters: Sequence[Path]) -> PreTrainedModel:

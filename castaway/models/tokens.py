@@ -1,6 +1,6 @@
 """Chat messages as tokens: the template, the stop tokens and the padding of a model; and rows of tokens as tensors."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -9,7 +9,7 @@ from jinja2 import TemplateError
 from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoTokenizer, GenerationConfig, PreTrainedTokenizerBase
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.tasks.environment import Message
 
 SETTINGS: dict[str, Any] = {"enable_thinking": False, "date_string": "26 Jul 2024"}
@@ -74,6 +74,10 @@ class ChatTokenizer:
             while self._kept > KEPT:
                 self._kept -= len(self._known.pop(next(iter(self._known)), ()))
         return tokens.copy()
+
+    def longest(self, prompts: Iterable[Sequence[Message]]) -> int:
+        """The most tokens that one of the conversations has."""
+        return max(len(self.prompt(messages)) for messages in prompts)
 
     def reply(self, text: str) -> list[int]:
         return self._encode(text + self._ending)

@@ -16,8 +16,8 @@ from time import monotonic, sleep
 import psutil
 
 from castaway.config.bases import Base, HubParams
+from castaway.config.errors import CastawayError
 from castaway.config.params import Params
-from castaway.errors import CastawayError
 from castaway.processes.host_file import load_host
 
 SILENT = {

@@ -27,7 +27,7 @@ from pathlib import Path
 
 import psutil
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.processes.hardware import visible_devices
 from castaway.processes.host_file import Torchrun
 

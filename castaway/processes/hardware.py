@@ -15,7 +15,7 @@ from typing import Any
 
 import psutil
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 
 KINDS = ("cpu", "cuda", "mi300x")
 

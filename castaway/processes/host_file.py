@@ -19,10 +19,10 @@ from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
+from castaway.config.errors import CastawayError
 from castaway.config.mistakes import explain
 from castaway.config.section import Natural, PositiveInteger, Section
 from castaway.config.yaml_file import read_yaml
-from castaway.errors import CastawayError
 
 Value = TypeVar("Value")
 FILE = "host.yaml"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from castaway.errors import CastawayError, first_line
+from castaway.config.errors import CastawayError, first_line
 
 if TYPE_CHECKING:
     import httpx

@@ -15,7 +15,7 @@ import numpy
 import torch
 from torch.serialization import safe_globals
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.rl.rollouts import Batch
 from castaway.rollout.trajectory import Episode, Trajectory, Turn
 from castaway.tasks.environment import Outcome

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import torch
 from torch import distributed
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.rl.episode_source import EpisodeSource, Task
 from castaway.rl.sharding import Pace
 

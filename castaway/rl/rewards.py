@@ -13,8 +13,8 @@ from math import isfinite, sqrt
 
 import torch
 
+from castaway.config.errors import CastawayError
 from castaway.config.ppo import PpoParams
-from castaway.errors import CastawayError
 from castaway.rl.advantages import ESTIMATORS, Discounts, Member, gae, group_advantages, returns
 from castaway.rl.losses import KlEstimator, kl_estimate
 from castaway.rl.ranks import Ranks

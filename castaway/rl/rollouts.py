@@ -18,8 +18,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from castaway.config.errors import CastawayError
 from castaway.config.ppo import PpoParams
-from castaway.errors import CastawayError
 from castaway.rl.episode_source import EpisodeSource, Report
 from castaway.rl.ranks import EvenDraws, Ranks
 from castaway.rollout.play import ActiveEpisode, Policy, play_episodes, play_round

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.rollout.trajectory import Episode
 from castaway.tasks.environment import Message
 from castaway.tasks.intervals import clustered_mean, proportion

@@ -17,10 +17,9 @@ from typing import Any
 import httpx
 
 from castaway.config.bases import Dtype
+from castaway.config.errors import CastawayError
 from castaway.config.ppo import RolloutParams
 from castaway.config.sections import LoraParams
-from castaway.datasets.jsonl import DEMONSTRATIONS, read_rows
-from castaway.errors import CastawayError
 from castaway.models.policy import load_model, save_adapter
 from castaway.models.tokens import ChatTokenizer
 from castaway.rollout.actor_critic import ActorCritic
@@ -49,7 +48,7 @@ def serving_policy(
     adapters: Sequence[Path],
     dtype: Dtype,
     folder: Path,
-    demonstrations: Path,
+    longest: int,
     rollout: RolloutParams,
     lora: LoraParams,
     gibibytes: int,
@@ -61,7 +60,7 @@ def serving_policy(
         base: folder of the base model.
         adapters: folders of adapters, which are merged into it in their order.
         folder: takes the merged model and the server's log.
-        demonstrations: the file of demonstrations; the longest of their prompts decides the context of the server.
+        longest: the most tokens of a demonstrated prompt, which decides the context of the server.
         rollout: says how long replies may be.
         lora: the kind of adapters that the server will be handed.
         gibibytes: memory of the KV cache, in GiB.
@@ -73,7 +72,6 @@ def serving_policy(
     model.save_pretrained(folder / MODEL)
     tokenizer.save(folder / MODEL)
     del model  # the server has its own
-    longest = max(len(tokenizer.prompt(row["prompt"])) for row in read_rows(demonstrations, DEMONSTRATIONS))
     serving = Serving(
         str(folder / MODEL),
         model=MODEL,

@@ -16,7 +16,7 @@ from types import FrameType
 
 import httpx
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.rollout.vllm import Serving, command_line, find_vllm, memory_of, variables
 
 PAUSE = 0.2

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 
 Result = TypeVar("Result")
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 
 Kind = Literal["cpu", "cuda", "rocm"]
 

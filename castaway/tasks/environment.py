@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Any, Literal, Protocol
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 
 HELD_OUT_START = 1_000_000_000  # the first task id that no training stage can draw
 

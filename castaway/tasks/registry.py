@@ -14,10 +14,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from castaway.config.errors import CastawayError
 from castaway.config.mistakes import did_you_mean
 from castaway.config.params import Params, load_params
 from castaway.config.section import Section
-from castaway.errors import CastawayError
 from castaway.tasks.task import Task
 
 GROUP = "castaway.tasks"

@@ -16,6 +16,7 @@ from pathlib import Path
 from time import time
 from typing import Any, Literal
 
+from castaway.config.key import secret
 from castaway.config.sections import TeacherParams
 from castaway.tasks.environment import Message, Rules
 from castaway.tasks.task import WritingTask, WrittenText
@@ -23,7 +24,6 @@ from castaway.tasks.verdict import Attempt, Teacher, Verdict
 from castaway.teacher import protocol
 from castaway.teacher.agreement import dispute
 from castaway.teacher.chat_client import ChatClient, Endpoint, LoopThread, ServerFault
-from castaway.teacher.key import secret
 from castaway.teacher.protocol import Answer, AnswerCache
 from castaway.teacher.rules import Corrector, RulesTeacher
 

@@ -15,7 +15,7 @@ import torch
 from transformers import AutoModelForCausalLM, StoppingCriteria, StoppingCriteriaList, TextIteratorStreamer
 from transformers.utils import logging
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.models.tokens import ChatTokenizer
 from castaway.tasks.environment import Message
 from castaway.tasks.registry import read_params

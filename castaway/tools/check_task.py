@@ -12,8 +12,8 @@ from random import Random
 from typing import Any
 
 from castaway.config.bases import BaseTextParams
+from castaway.config.errors import CastawayError
 from castaway.config.params import Params
-from castaway.errors import CastawayError
 from castaway.tasks.draws import evaluation_episodes, held_out_pair_episodes, place_of
 from castaway.tasks.environment import HELD_OUT_START, enough, held_out_block, index_at, place_of_block
 from castaway.tasks.registry import load_task, read_params, task_class, task_of

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, get_args
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.tasks.environment import HELD_OUT_START, Outcome, Prompt, Refusal, Severity, TextEnvironment
 from castaway.tasks.reply import Reply, parse_reply
 

@@ -8,7 +8,7 @@ from typing import Any
 import typer
 from ruamel.yaml import YAML
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.processes.hardware import GIBIBYTE, KINDS, host_memory, visible_devices
 from castaway.tasks.registry import read_params
 from castaway.tools.memory import needs

@@ -16,14 +16,14 @@ import psutil
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+from castaway.config.errors import CastawayError, first_line
+from castaway.config.key import KEY_VARIABLE, secret
 from castaway.config.params import Params
 from castaway.config.sections import TeacherParams
-from castaway.errors import CastawayError, first_line
 from castaway.processes.hardware import CPU, GIBIBYTE, choose, visible_devices
 from castaway.processes.host_file import load_host
 from castaway.processes.servers import VARIABLE, configured, get
 from castaway.tasks.registry import read_params
-from castaway.teacher.key import KEY_VARIABLE, secret
 from castaway.tools.memory import misfit, needs, sizes_of
 
 LOCKS = ("setup/requirements.lock", "setup/torch.lock")

@@ -18,9 +18,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from castaway.config.errors import CastawayError
 from castaway.config.experiments import FILE, Experiment, Overrides, build_name, experiment_of
 from castaway.config.yaml_file import read_yaml
-from castaway.errors import CastawayError
 from castaway.metrics import ledger
 from castaway.metrics.built import Built, built
 from castaway.metrics.experiments import experiment_path, experiment_report

@@ -14,9 +14,9 @@ from typing import Any, Self
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
+from castaway.config.errors import CastawayError
 from castaway.config.params import STAGE_SECTIONS
 from castaway.config.yaml_file import flatten
-from castaway.errors import CastawayError
 from castaway.metrics.built import Figures, built, text_at
 from castaway.metrics.experiments import over_seeds
 from castaway.metrics.markdown import table, with_interval

@@ -10,9 +10,9 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
+from castaway.config.errors import CastawayError
 from castaway.config.mistakes import did_you_mean
 from castaway.config.yaml_file import flatten
-from castaway.errors import CastawayError
 from castaway.metrics.built import Locked
 from castaway.tools.experiments import effective, params_at
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from jinja2 import Environment, StrictUndefined
 
+from castaway.config.errors import CastawayError
 from castaway.config.params import Params
-from castaway.errors import CastawayError
 from castaway.tasks.registry import task_code, task_names
 
 FILES = {

@@ -8,9 +8,9 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from castaway.config.errors import CastawayError
 from castaway.config.params import Params
 from castaway.config.yaml_file import flatten
-from castaway.errors import CastawayError
 from castaway.metrics.markdown import table
 from castaway.processes.hardware import GIBIBYTE, visible_devices
 from castaway.tasks.registry import read_params

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.metrics.built import from_stage, locked_stages
 from castaway.metrics.markdown import table
 from castaway.metrics.results import results_table

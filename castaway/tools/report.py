@@ -9,9 +9,9 @@ from typing import Any
 
 from markupsafe import Markup
 
+from castaway.config.errors import CastawayError
 from castaway.config.params import Params
 from castaway.datasets.jsonl import CORRECTIONS, read_rows, reply_text
-from castaway.errors import CastawayError
 from castaway.metrics import ledger
 from castaway.metrics.built import Figures, built, figure, from_file, from_stage
 from castaway.metrics.markdown import share

@@ -10,8 +10,8 @@ from pathlib import Path
 from textwrap import shorten, wrap
 from typing import Any
 
+from castaway.config.errors import CastawayError
 from castaway.config.params import Params
-from castaway.errors import CastawayError
 from castaway.metrics.built import from_stage
 from castaway.metrics.results import HEADER, headline_rows, verdict
 from castaway.rollout.episodes import Row, read_episode

@@ -14,8 +14,8 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from castaway.config.errors import CastawayError
 from castaway.config.section import Section
-from castaway.errors import CastawayError
 from castaway.rollout.episodes import Row
 from castaway.tasks.environment import Message
 from castaway.tasks.registry import task_class

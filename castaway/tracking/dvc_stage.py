@@ -13,9 +13,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from castaway.config.errors import CastawayError
 from castaway.config.mistakes import did_you_mean
 from castaway.config.yaml_file import flatten
-from castaway.errors import CastawayError
 from castaway.metrics.built import Addressed, stage_key, stage_path
 from castaway.processes.environment import main_root
 from castaway.processes.host_file import Torchrun, load_host

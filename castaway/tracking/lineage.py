@@ -15,7 +15,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.metrics.built import Locked, locked_stages
 from castaway.processes import environment
 from castaway.tracking import store

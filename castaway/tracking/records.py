@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from castaway.config.errors import CastawayError
 from castaway.config.yaml_file import flatten
-from castaway.errors import CastawayError
 from castaway.metrics.built import KINDS, PUBLISHED, RECORD, built, stage_path
 
 DECIMALS = 4  # of a headline figure

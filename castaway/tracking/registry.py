@@ -17,10 +17,10 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
+from castaway.config.errors import CastawayError
 from castaway.config.mistakes import did_you_mean
 from castaway.config.params import Params
 from castaway.config.sections import GateParams
-from castaway.errors import CastawayError
 from castaway.metrics.built import Locked, locked_stages
 from castaway.metrics.markdown import percent
 from castaway.processes import environment

@@ -17,8 +17,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from castaway.config.errors import CastawayError
 from castaway.config.yaml_file import flatten
-from castaway.errors import CastawayError
 from castaway.metrics.built import Addressed, stage_path
 from castaway.processes.environment import main_root, store_of
 from castaway.processes.groups import has_ended

@@ -28,7 +28,7 @@ def test_lineage_beside_ten_thousand_runs(tmp_path: Path) -> None:
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(path.read_bytes())
     done = subprocess.run(
-        [sys.executable, "-m", "castaway.cli.main", "lineage", "marooned"],
+        [sys.executable, "-m", "castaway.tools.cli.main", "lineage", "marooned"],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from castaway.cli.main import app
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
+from castaway.tools.cli.main import app
 
 ROOT = Path(__file__).parents[2]
 

@@ -132,7 +132,7 @@ def of_castaway(words: list[str]) -> None:
     """The command and its options exist, and take what follows."""
     import typer
 
-    from castaway.cli.main import app
+    from castaway.tools.cli.main import app
 
     command: Any = typer.main.get_command(app)
     while words and words[0] in getattr(command, "commands", {}):
@@ -164,7 +164,7 @@ def of_module(module: str, words: list[str]) -> None:
 
 def run(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Run a `castaway` command in this process, in the root of the repository."""
-    from castaway.cli.main import app
+    from castaway.tools.cli.main import app
 
     monkeypatch.chdir(ROOT)
     done = CliRunner().invoke(app, words[1:])

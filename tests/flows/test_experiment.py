@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from castaway.config.errors import CastawayError
 from castaway.config.experiments import FILE, declared
-from castaway.errors import CastawayError
 from castaway.metrics import ledger
 from castaway.metrics.experiments import experiment_path
 from castaway.tasks.registry import read_params

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.tracking import dvc_stage
 from flows.locks import lock_folder
 from tests.flows.conftest import BASE_ALONE, BODY, WITHOUT_MLFLOW, Repository

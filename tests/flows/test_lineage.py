@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from mlflow import MlflowClient
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.metrics.built import locked_stages
 from castaway.tools.lineage import Ancestor, ancestry
 from castaway.tracking import dvc_stage

@@ -14,10 +14,10 @@ import pytest
 import zc.lockfile
 from mlflow import MlflowClient
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.processes.environment import silence
 from castaway.processes.hardware import visible_variables
-from flows import driver, gpus
+from flows import gpus, planned
 from flows.__main__ import main as flows
 from flows.__main__ import parser
 from flows.build import rescue, run_step
@@ -25,8 +25,7 @@ from flows.logs import last_text, log_path
 from flows.pipeline_run import DRIVER
 from flows.plan import plan, unchanged
 from flows.scheduler import schedule
-from flows.stage import RECEIPT
-from flows.steps import Outcome
+from flows.steps import RECEIPT, Outcome
 from tests.flows.conftest import BASE_ALONE, BODY, WAIT, WAITING, Repository, processes_are_gone
 from tests.flows.running import runs_of, until
 
@@ -248,7 +247,7 @@ def test_a_lost_step_is_an_exit_status(
     def run_step(*_: object, **__: object) -> Outcome:
         raise OSError("no space left on device")
 
-    monkeypatch.setattr(driver, "run_step", run_step)
+    monkeypatch.setattr(planned, "run_step", run_step)
     assert ship.drive("pipeline", "sail") == 2
     assert capsys.readouterr().err.splitlines()[-1] == "error: sail failed: OSError: no space left on device"
 

@@ -9,7 +9,7 @@ import pytest
 
 from flows import gpus
 from flows.prefect_server import EPHEMERAL, Once
-from flows.stage import RECEIPT
+from flows.steps import RECEIPT
 from tests.flows.conftest import BODY, WITHOUT_MLFLOW, Repository
 from tests.flows.running import HELD, PrefectServer, body_of, gpu_holder, times_begun, until
 

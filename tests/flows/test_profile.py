@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.tasks.registry import read_params
 from castaway.tools.profiles import FOLDER as PROFILES
 from castaway.tools.profiles import copy_files

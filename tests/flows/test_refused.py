@@ -65,7 +65,7 @@ def test_it_is_refused_by_every_way_of_starting(built: Repository) -> None:
         assert done.returncode != 0, arguments
         assert done.stderr.splitlines().count(SENTENCE) == 1, (arguments, done.stderr)
         assert "Traceback" not in done.stderr
-        assert "castaway.errors" in imported(done.stderr) and not HEAVY & imported(done.stderr), arguments
+        assert "castaway.config.errors" in imported(done.stderr) and not HEAVY & imported(done.stderr), arguments
         # Under `dvc repro` DVC had deleted it all before the stage was started.
         assert contents(built) == whole, arguments
         assert (built.root / "dvc.lock").read_bytes() == lock

@@ -14,7 +14,7 @@ import psutil
 import pytest
 import yaml
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.tracking.records import is_record
 from flows.remote import carry_out, order_of
 from tests.flows.conftest import ROOT, Repository

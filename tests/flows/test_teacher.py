@@ -13,8 +13,8 @@ import httpx
 import psutil
 import pytest
 
+from castaway.config.errors import CastawayError
 from castaway.config.sections import TeacherParams
-from castaway.errors import CastawayError
 from castaway.processes.hardware import Device, visible_variables
 from castaway.processes.servers import free_port
 from castaway.tasks.registry import read_params

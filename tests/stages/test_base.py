@@ -7,7 +7,7 @@ import torch
 
 from castaway.bases.tiny import Document
 from castaway.config.bases import PathParams
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.models.policy import load_model
 from castaway.models.tokens import ChatTokenizer
 from stages.base import WIDTH, AnswerTrainer, check_lengths, collate, document_tokens, packed, run

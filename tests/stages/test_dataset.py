@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from castaway.config.errors import CastawayError
 from castaway.config.sections import DatasetParams, TeacherParams
 from castaway.datasets.jsonl import DEMONSTRATIONS, PAIRS, read_rows
 from castaway.datasets.scripted import play_scripted
-from castaway.errors import CastawayError
 from castaway.tasks.verdict import TeacherOutage
 from stages.context import Context
 from stages.dataset import run

@@ -44,7 +44,7 @@ def test_the_reward_model_is_loaded_when_the_server_has_its_memory(
     events: list[str] = []
 
     @contextmanager
-    def serving(context: Context, adapters: list[Path]) -> Iterator[str]:
+    def serving(context: Context, tokenizer: object, adapters: list[Path]) -> Iterator[str]:
         events.append(f"server of {len(adapters)} adapters")
         yield "http://127.0.0.1:1/v1"
 

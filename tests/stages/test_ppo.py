@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.rl.checkpoint import load_newest
 from castaway.rl.ranks import Ranks
 from stages.ppo import _train

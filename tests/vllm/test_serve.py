@@ -14,16 +14,17 @@ from pathlib import Path
 import httpx
 import pytest
 
-from castaway.teacher.key import KEY_VARIABLE
-from tests.castaway.cli.test_teacher import teacher
+from castaway.config.key import KEY_VARIABLE
 from tests.castaway.rl.small import ROOT
 from tests.castaway.rollout.test_server import group_of
+from tests.castaway.tools.cli.test_teacher import teacher
 
 KEY = "a key that nobody is to see"
 
 
 def serve(weights: Path, *options: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "castaway.cli.main", "teacher", "serve", str(weights), "--port", "0", *options]
+    arguments = ["teacher", "serve", str(weights), "--port", "0", *options]
+    command = [sys.executable, "-m", "castaway.tools.cli.main", *arguments]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(["", *sys.path]), KEY_VARIABLE: KEY}
     return subprocess.Popen(
         command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from ruamel.yaml import YAML
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 
 Natural = Annotated[int, Field(ge=0)]
 Counting = Annotated[int, Field(gt=0)]

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import overload
 
+from castaway.config.errors import CastawayError
 from castaway.envs.openspiel.games import GAMES, Game, player_count
-from castaway.errors import CastawayError
 from castaway.tasks.environment import HELD_OUT_START
 
 CHANCE_SEEDS = 10_000

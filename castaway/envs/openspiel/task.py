@@ -6,13 +6,13 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from castaway.config.errors import CastawayError
 from castaway.config.section import Fraction, PositiveInteger, Section
 from castaway.envs.openspiel import players
 from castaway.envs.openspiel.comparison import CEILING, FLOOR, comparison
 from castaway.envs.openspiel.environment import OpenSpielEnvironment
 from castaway.envs.openspiel.games import GAMES
 from castaway.envs.openspiel.ids import Tables, episode_of, tables_named
-from castaway.errors import CastawayError
 from castaway.tasks.environment import CurriculumStage, Played
 from castaway.tasks.task import Task
 

@@ -6,11 +6,11 @@ from functools import cache, cached_property
 from random import Random
 from typing import Literal
 
+from castaway.config.errors import CastawayError
 from castaway.envs.strictbot import compact_questions, english_questions
 from castaway.envs.strictbot.answers import Answers, Judge, Reader
 from castaway.envs.strictbot.english import READER, reasoning
 from castaway.envs.strictbot.question_bank import SYNTHETIC_IDS, Bank, Kind, Observation, Question, read
-from castaway.errors import CastawayError
 from castaway.tasks.environment import Message
 
 Rendering = Literal["compact", "full"]

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy
 
+from castaway.config.errors import CastawayError
 from castaway.config.section import NonNegative, Section
 from castaway.envs.strictbot.answers import Answers
 from castaway.envs.strictbot.language import Language, Rendering
 from castaway.envs.strictbot.question_bank import Question
-from castaway.errors import CastawayError
 
 
 class StrictbotParams(Section):

@@ -4,13 +4,13 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from castaway.config.errors import CastawayError
 from castaway.envs.marooned import full
 from castaway.envs.marooned.actions import read
 from castaway.envs.marooned.environment import MaroonedEnvironment
 from castaway.envs.marooned.observation import Observation
 from castaway.envs.marooned.scripted import expert
 from castaway.envs.marooned.state import Place
-from castaway.errors import CastawayError
 from castaway.rollout.episodes import write_episode
 from castaway.rollout.play import Generation, Policy, play_episodes
 from castaway.tasks.environment import Prompt

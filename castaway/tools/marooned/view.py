@@ -19,11 +19,11 @@ from typing import Any
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
+from castaway.config.errors import CastawayError
 from castaway.envs.marooned.actions import parse_action
 from castaway.envs.marooned.environment import MaroonedEnvironment
 from castaway.envs.marooned.observation import Observation, phase_at
 from castaway.envs.marooned.scenario import Scenario, load_scenario
-from castaway.errors import CastawayError
 from castaway.rollout.episodes import Row
 from castaway.tasks.reply import parse_reply
 from castaway.tools.marooned.rulebook import SCENARIOS

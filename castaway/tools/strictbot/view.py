@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from functools import cached_property
 
+from castaway.config.errors import CastawayError
 from castaway.envs.strictbot.language import Language, language_of
 from castaway.envs.strictbot.question_bank import NAMES, Observation
 from castaway.envs.strictbot.rewards import StrictbotParams
-from castaway.errors import CastawayError
 from castaway.rollout.episodes import Row
 from castaway.tasks.environment import Message
 from castaway.tasks.reply import parse_reply

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.tasks import ChoiceRules
 from castaway.tasks.environment import Message, Outcome, Prompt, Refusal, TextEnvironment
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.teacher.chat_client import ServerFault
 
 from castaway_openenv.server import Server

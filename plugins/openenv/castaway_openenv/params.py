@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Self
 
+from castaway.config.errors import CastawayError
 from castaway.config.section import Positive, PositiveInteger, Section
-from castaway.errors import CastawayError
 from pydantic import Field, model_validator
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 
 from castaway_openenv.episode import Episode
 from castaway_openenv.server import Server

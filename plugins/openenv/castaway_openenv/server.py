@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from threading import Lock
 from typing import Any, TypeVar
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.teacher.chat_client import COOLING_SECONDS, CircuitBreaker, LoopThread, ServerFault, retrying
 
 from castaway_openenv.params import OpenEnvParams

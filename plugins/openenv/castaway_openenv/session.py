@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.teacher.chat_client import FaultKind, ServerFault
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.tools.checker import check_environment
 
 from castaway_openenv.environment import PASS

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway_textarena import catalogue, tables
 
 app = typer.Typer(help="The games of TextArena as a task for Castaway.", no_args_is_help=True, add_completion=False)

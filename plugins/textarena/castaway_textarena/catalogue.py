@@ -7,7 +7,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 
 VERSION = "0.7.4"
 """The version of TextArena that this package is written for."""

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from castaway_textarena.observation import Observation
+from castaway_textarena.negotiation import standing
+from castaway_textarena.observation import Observation
 
 _LISTS = re.compile(r"^(available|valid|legal) (moves|actions)", re.IGNORECASE)
 """Lines of a board that list the moves, which come last in any case."""
@@ -99,8 +98,6 @@ def _kuhn(seen: Observation) -> str:
 
 def _negotiation(seen: Observation) -> str:
     """What each good is worth to the player, how much it has of it now, and the newest offer to it."""
-    from castaway_textarena.negotiation import standing
-
     now = standing(seen)
     goods = [f"{good} {now.held[good]} worth {now.values[good]}" for good in now.values]
     offer = f"offer get {' '.join(now.offered)} give {' '.join(now.asked)}" if now.offered else "no offer"

@@ -22,8 +22,9 @@ from castaway.tasks.environment import HELD_OUT_START, SELF_PLAY, Outcome, Playe
 from castaway_textarena.catalogue import is_open, players_of
 from castaway_textarena.game import BrokenGame, Game
 from castaway_textarena.moves import legal_moves
-from castaway_textarena.observation import Observation, Rendering, messages
+from castaway_textarena.observation import Observation, Rendering
 from castaway_textarena.players import Choose, best_move, random_player
+from castaway_textarena.prompting import messages
 from castaway_textarena.rules import SILENCE, TextArenaRules
 
 PLAYER, TABLE = "player", "table"

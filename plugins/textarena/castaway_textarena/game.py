@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout, suppress
 from typing import Any
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway_textarena.catalogue import check, players_of, textarena
 from castaway_textarena.luck import State, drawing_from, seeded
 

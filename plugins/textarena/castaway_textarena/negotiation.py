@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from castaway_textarena.observation import Observation
+from castaway_textarena.observation import Observation
 
 _OFFER = re.compile(r"Player (\d) made the following offer .*: Offered items: (.*) -> Requested items: (.*)")
 _TAKEN = re.compile(r"Player (\d) accepted the trade offer")

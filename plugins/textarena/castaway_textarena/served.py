@@ -10,10 +10,10 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
+from castaway.config.key import secret
 from castaway.tasks.environment import Prompt
 from castaway.teacher.chat_client import ChatClient, Endpoint, ServerFault
-from castaway.teacher.key import secret
 from castaway_textarena.rules import TextArenaRules
 
 

@@ -11,7 +11,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.metrics.built import built
 from castaway.tasks.registry import read_params
 from castaway_textarena.catalogue import REFUSED, family, games, is_open, players_of

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from random import Random
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.tasks.environment import Prompt
 from castaway.tools.checker import FREE_WORDS, check_environment
 from castaway_textarena.environment import PLAYER, TABLE, TextArenaEnvironment

@@ -20,7 +20,7 @@ from castaway_textarena.tables import write_between
 from castaway_textarena.task import TextArena
 from castaway_textarena.trial import digest, nothing_raised, own_code_fails, side_by_side
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.rollout.play import Generation, play_episodes
 from castaway.tasks.environment import SELF_PLAY
 from castaway.tasks.registry import load_task, read_params, task_class, task_of

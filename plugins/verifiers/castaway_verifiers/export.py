@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import verifiers.v1 as vf
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.tasks.environment import HELD_OUT_START, Prompt, TextEnvironment
 from castaway.tasks.registry import game_model, load_task, read_params
 from castaway.tasks.reply import parse_reply

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import verifiers.v1 as vf
 from aiohttp import web
-from castaway.errors import CastawayError, first_line
+from castaway.config.errors import CastawayError, first_line
 from castaway.teacher.chat_client import LoopThread
 from verifiers.v1.clients.client import SESSION_ID_HEADER
 from verifiers.v1.configs.agent import agent_config_fields

@@ -6,7 +6,7 @@ from functools import cached_property
 from random import Random
 from typing import Any
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.tasks import Task
 from castaway.tasks.environment import Prompt
 from castaway.tasks.reply import Reply

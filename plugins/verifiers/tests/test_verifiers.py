@@ -13,9 +13,9 @@ import pytest
 
 pytest.importorskip("verifiers.v1", reason="verifiers is installed in an environment of its own")
 
+from castaway.config.errors import CastawayError
 from castaway.config.mistakes import explain
 from castaway.envs.strictbot.task import Strictbot
-from castaway.errors import CastawayError
 from castaway.tasks.environment import HELD_OUT_START
 from castaway.tasks.registry import load_task, read_params
 from castaway.tools.checker import check_environment

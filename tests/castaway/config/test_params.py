@@ -10,9 +10,9 @@ import pytest
 from ruamel.yaml import YAML
 
 from castaway.config import bases, ppo, sections
+from castaway.config.errors import CastawayError
 from castaway.config.params import STAGE_SECTIONS, Params
 from castaway.config.section import Section
-from castaway.errors import CastawayError
 from castaway.tasks.registry import read_params
 from tests.castaway.command import refused
 from tests.miniature import edited

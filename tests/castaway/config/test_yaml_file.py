@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from castaway.config.errors import CastawayError
 from castaway.config.yaml_file import flatten, read_yaml
-from castaway.errors import CastawayError
 from castaway.tasks.registry import read_params
 from tests.castaway.config.test_params import refusal
 

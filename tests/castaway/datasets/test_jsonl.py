@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from castaway.config.errors import CastawayError
 from castaway.datasets.jsonl import DEMONSTRATIONS, PAIRS, demonstration, pair, read_rows, write_rows
-from castaway.errors import CastawayError
 
 MESSAGES = [{"role": "user", "content": "a\u2028b\x85c\n\u00e4 1/2"}]
 

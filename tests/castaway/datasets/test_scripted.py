@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from castaway.config.errors import CastawayError
 from castaway.datasets.scripted import balanced_pairs
-from castaway.errors import CastawayError
 from castaway.tasks.environment import Prompt
 from castaway.tasks.reply import Reply
 

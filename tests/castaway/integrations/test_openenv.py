@@ -26,7 +26,8 @@ SESSIONS = 40
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    command = [sys.executable, "-m", "castaway.cli.main", *f"marooned openenv --port 0 --sessions {SESSIONS}".split()]
+    arguments = f"marooned openenv --port 0 --sessions {SESSIONS}".split()
+    command = [sys.executable, "-m", "castaway.tools.cli.main", *arguments]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
     assert server.stdout is not None
     yield server.stdout.readline().strip()

@@ -13,7 +13,7 @@ from trl import GRPOConfig, GRPOTrainer
 from trl.chat_template_utils import qwen3_chat_template
 
 from castaway.bases.tiny import new_model, train_tokenizer
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.integrations.trl import OVER, GameEnvironment, training_rows
 from castaway.tasks.environment import HELD_OUT_START
 from castaway.tasks.registry import task_of

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.metrics.built import built, from_stage, locked_entries, stage_key
 from tests.castaway.figures import save
 from tests.miniature import commit

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.metrics import ledger
 
 

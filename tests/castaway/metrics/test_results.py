@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from castaway.config.errors import CastawayError
 from castaway.envs.marooned.scenario import load_scenario
-from castaway.errors import CastawayError
 from castaway.metrics.experiments import experiment_table
 from castaway.metrics.markdown import replace_between, share
 from castaway.metrics.results import headline_table, intervals_apart, results_table, run_report

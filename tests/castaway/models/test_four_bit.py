@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.models import four_bit
 from castaway.models.policy import load_model
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.models.tokens import ChatTokenizer
 from castaway.tasks.environment import Message
 from tests.families import FAMILIES, write_family

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.processes import hardware
 from castaway.processes.hardware import GIBIBYTE, Device, choose, classify, require, visible_devices
 from castaway.rollout.vllm import accelerator

@@ -9,7 +9,7 @@ import numpy
 import pytest
 import torch
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.rl.checkpoint import load_newest, random_states, save_checkpoint, set_random_states
 
 

@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.rollout.sampling import SamplingRules
 from castaway.rollout.served_policy import ServedPolicy
 from castaway.tasks.environment import Prompt

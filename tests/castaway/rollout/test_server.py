@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.rollout.server import running
 from castaway.rollout.vllm import (
     Adapter,

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.rollout.side_by_side import LEAST, Share, side_by_side
 
 ROOT = Path(__file__).parents[3]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from castaway.config.errors import CastawayError
 from castaway.config.params import Params
-from castaway.errors import CastawayError
 from castaway.tasks.registry import code_of, task_code
 from castaway.tools.plugins import link, tasks_in_use
 from tests.shipped import PARAMS

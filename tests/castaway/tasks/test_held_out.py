@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.tasks.environment import (
     AUDIT_BLOCKS,
     BLOCK_IDS,

@@ -10,9 +10,9 @@ import pytest
 
 from castaway.bases.tiny import scripted_documents, task_words
 from castaway.config.bases import BaseTextParams, TextParams
+from castaway.config.errors import CastawayError
 from castaway.datasets.scripted import play_scripted
 from castaway.envs.marooned.task import Marooned, MaroonedParams
-from castaway.errors import CastawayError
 from castaway.rl.episode_source import EpisodeSource, Report
 from castaway.tasks import Task
 from castaway.tasks.environment import HELD_OUT_START, Played, Prompt, ids_in_a_row

@@ -14,9 +14,9 @@ from peft import get_peft_model
 from typer.testing import Result
 
 from castaway.bases.tiny import CONTEXT, END, new_model, train_tokenizer
+from castaway.config.errors import CastawayError
 from castaway.config.sections import LoraParams
 from castaway.envs.strictbot.compact_questions import bank
-from castaway.errors import CastawayError
 from castaway.models.policy import load_model, lora_config, new_adapter, save_adapter
 from castaway.models.reward import Scale, sequence_classifier
 from castaway.tasks.reply import Reply

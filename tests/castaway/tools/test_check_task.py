@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from castaway.config.bases import BaseTextParams
+from castaway.config.errors import CastawayError
 from castaway.config.params import Params
 from castaway.envs.marooned.task import Marooned
-from castaway.errors import CastawayError
 from castaway.tasks import registry
 from castaway.tasks.environment import held_out_block, held_out_ids, ids_in_a_row
 from castaway.tasks.registry import read_params, task_of

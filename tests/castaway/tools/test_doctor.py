@@ -54,7 +54,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Answers:
 
 
 def castaway(root: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "castaway.cli.main", "doctor", *arguments, "--root", str(root)]
+    command = [sys.executable, "-m", "castaway.tools.cli.main", "doctor", *arguments, "--root", str(root)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 

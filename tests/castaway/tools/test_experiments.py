@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from castaway.cli.main import app
+from castaway.tools.cli.main import app
 from castaway.tools.experiments import as_table, compared, experiments
 from tests.castaway.figures import save
 from tests.miniature import commit

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from castaway.cli.main import app
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.metrics.built import locked_stages
+from castaway.tools.cli.main import app
 from castaway.tools.lineage import OLDER, ancestry, wanted
 from tests.castaway.figures import save
 from tests.miniature import commit

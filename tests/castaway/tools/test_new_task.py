@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.tasks.registry import task_names
 from castaway.tools.check_task import check_task
 from castaway.tools.plugins import write_package

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.processes.hardware import GIBIBYTE
 from castaway.tasks.registry import read_params
 from castaway.tools.memory import needs

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from huggingface_hub import HfApi
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.tools.publish import publish, upload_of
 from tests.castaway.command import castaway, told
 from tests.castaway.figures import save

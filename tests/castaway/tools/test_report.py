@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from castaway.cli.main import app
+from castaway.config.errors import CastawayError
 from castaway.datasets.jsonl import CORRECTIONS, as_reply, write_rows
-from castaway.errors import CastawayError
 from castaway.rollout.episodes import write_episode
 from castaway.tasks.environment import Outcome
 from castaway.tasks.registry import read_params
+from castaway.tools.cli.main import app
 from castaway.tools.report import learning_picture, report_of, report_page
 from tests.castaway.figures import save
 from tests.castaway.tools.browser import chromium

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 from castaway.metrics.built import Built, built
 from castaway.tracking.records import Curves, publish, recorded, write_json
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from castaway.config.errors import CastawayError
 from castaway.envs.openspiel.games import GAMES, player_count
 from castaway.envs.openspiel.ids import CHANCE_SEEDS, EPISODES, Episode, Tables, episode_of, tables_named, task_id_of
 from castaway.envs.openspiel.task import OpenSpiel
-from castaway.errors import CastawayError
 from castaway.tasks.environment import HELD_OUT_START, held_out_ids, is_held_out
 from castaway.tasks.registry import read_params, task_of
 from tests.castaway.rl.small import shipped

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from castaway.config.errors import CastawayError
 from castaway.envs.strictbot.environment import StrictbotEnvironment
 from castaway.envs.strictbot.exercise_writer import KINDS, ExerciseWriter
 from castaway.envs.strictbot.question_bank import NAMES, Observation, Question
-from castaway.errors import CastawayError
 from castaway.tasks.reply import Reply, parse_reply
 from castaway.tools.view import view_of
 from tests.castaway.envs.strictbot.renderings import LANGUAGES, PARAMS, TASKS

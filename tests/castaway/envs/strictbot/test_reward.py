@@ -8,6 +8,7 @@ import pytest
 import torch
 from profanity_check import predict_prob
 
+from castaway.config.errors import CastawayError
 from castaway.envs.strictbot.environment import StrictbotEnvironment
 from castaway.envs.strictbot.question_bank import Question
 from castaway.envs.strictbot.rewards import (
@@ -18,7 +19,6 @@ from castaway.envs.strictbot.rewards import (
     toxicity,
     toxicity_cost,
 )
-from castaway.errors import CastawayError
 from castaway.tasks.environment import HELD_OUT_START
 from tests.castaway.envs.strictbot.renderings import LANGUAGES, PARAMS
 

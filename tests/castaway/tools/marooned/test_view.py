@@ -2,8 +2,8 @@
 
 import pytest
 
+from castaway.config.errors import CastawayError
 from castaway.envs.marooned.environment import MaroonedEnvironment
-from castaway.errors import CastawayError
 from castaway.tools.marooned.view import replay_data
 from tests.castaway.tools.marooned.episodes import played
 

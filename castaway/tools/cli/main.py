@@ -14,10 +14,10 @@ import typer
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
-from castaway.cli import Root, group, look
-from castaway.cli.tasks import marooned, openspiel, task
-from castaway.cli.teacher import app as teacher
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
+from castaway.tools.cli import Root, group, look
+from castaway.tools.cli.tasks import marooned, openspiel, task
+from castaway.tools.cli.teacher import app as teacher
 
 # Most modules are imported inside the commands, so that `castaway --help` answers at once.
 

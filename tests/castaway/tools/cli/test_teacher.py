@@ -7,8 +7,8 @@ from time import monotonic
 import pytest
 from typer.testing import Result
 
-from castaway.errors import CastawayError
-from castaway.teacher.key import KEY_FILE_VARIABLE, KEY_VARIABLE, secret
+from castaway.config.errors import CastawayError
+from castaway.config.key import KEY_FILE_VARIABLE, KEY_VARIABLE, secret
 from tests.castaway.command import castaway
 from tests.shipped import ROOT
 

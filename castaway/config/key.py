@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
 
 KEY_VARIABLE = "CASTAWAY_TEACHER_KEY"
 KEY_FILE_VARIABLE = "CASTAWAY_TEACHER_KEY_FILE"

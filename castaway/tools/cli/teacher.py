@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from castaway.cli import group
-from castaway.errors import CastawayError
-from castaway.teacher.key import secret
+from castaway.config.errors import CastawayError
+from castaway.config.key import secret
+from castaway.tools.cli import group
 
 app = group("Serve a teacher model, and check it.")
 

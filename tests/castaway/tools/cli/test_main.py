@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from castaway.cli.main import app
+from castaway.tools.cli.main import app
 from tests.castaway.command import castaway, told
 from tests.castaway.figures import EVALUATE, MOMENTS, REWARD_MODEL, save
 from tests.castaway.tools.marooned.episodes import played
@@ -30,7 +30,7 @@ def built(tmp_path: Path) -> Path:
 
 
 def test_help_names_every_command_in_its_group() -> None:
-    command = [sys.executable, "-m", "castaway.cli.main"]
+    command = [sys.executable, "-m", "castaway.tools.cli.main"]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert result.stderr == "" and max(map(len, result.stdout.splitlines())) <= 80
     assert result.stdout.count("...") == 1  # no line of help is cut
@@ -47,7 +47,7 @@ def test_nothing_heavy_is_imported() -> None:
     )
     code = f"""
 import sys
-from castaway.cli.main import app
+from castaway.tools.cli.main import app
 from tests.shipped import ROOT
 for arguments in {commands}:
     try:

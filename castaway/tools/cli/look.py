@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from castaway.cli import Root
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
+from castaway.tools.cli import Root
 
 ForPrograms = Annotated[bool, typer.Option("--json", help="Print the same as JSON.")]
 EpisodeFile = Annotated[Path, typer.Argument(help="A .jsonl file in data/RUN/evaluate/POLICY/.")]

@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from castaway.cli import Root, group
-from castaway.cli.look import write_or_print
-from castaway.errors import CastawayError
+from castaway.config.errors import CastawayError
+from castaway.tools.cli import Root, group
+from castaway.tools.cli.look import write_or_print
 
 task = group("Create a task of your own, and check it.")
 marooned = group("Play, serve and measure MAROONED; print its rules.")
