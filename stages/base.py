@@ -38,6 +38,7 @@ def run(context: Context) -> dict[str, Any]:
     if not isinstance(own, BaseTextParams):
         model, tokenizer = fetch(own, context.root, context.scratch, context.packages)
         save(model, tokenizer, context.output)
+        ChatTokenizer.load(context.output)  # which refuses a template that cannot be used
         return figures(model, tokenizer)
 
     # Text: scripted play, in which some answers break the format.

@@ -103,7 +103,7 @@ def _trainer(context: Context, causal: Any, tokenizer: ChatTokenizer, pairs: Seq
             **settings,
             max_length=None,
             center_rewards_coefficient=0.01,
-            pad_to_multiple_of=STEP if causal.config.hidden_size >= SMALL else "auto",
+            pad_to_multiple_of=STEP if causal.config.get_text_config().hidden_size >= SMALL else "auto",
         ),
         train_dataset=Dataset.from_list(rows),
         processing_class=tokenizer.tokenizer,

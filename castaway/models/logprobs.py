@@ -5,13 +5,14 @@ prompt. In the last block it needs keys and values, but neither residual nor MLP
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.utils.checkpoint import checkpoint
-from transformers.modeling_outputs import BaseModelOutputWithPast
+from transformers.modeling_outputs import MoeModelOutputWithPast
 
 from castaway.models.products import float32_head, forward_of
 
@@ -29,7 +30,7 @@ def hidden_states_at(decoder: Any, lines: Tensor, columns: Tensor, **inputs: Any
     For unknown kinds of blocks the whole decoder is computed; also with gradient checkpointing, where a block is
     computed again during the backward pass, and must be the same as before.
     """
-    block = decoder.layers[-1]
+    block: Any = decoder.layers[-1] if hasattr(decoder, "layers") else None  # GPT-2 calls its own `h`
     again = decoder.training and getattr(decoder, "is_activation_checkpointing", False) and torch.is_grad_enabled()
     # FSDP gives a block that it shards a class of its own.
     if type(block).__name__.removeprefix("FSDP") not in KNOWN_BLOCKS or again:
@@ -47,6 +48,13 @@ def hidden_states_at(decoder: Any, lines: Tensor, columns: Tensor, **inputs: Any
     return states
 
 
+@dataclass
+class _Decoded(MoeModelOutputWithPast):
+    """What any decoder gives; Mixtral's head asks for `router_logits`, GPT-2's for this."""
+
+    cross_attentions: None = None
+
+
 def next_token_logits(causal: Any, hidden: Tensor) -> Tensor:
     """The logits (..., vocabulary) of final hidden states (..., width), as the model makes them, but in float32.
 
@@ -55,7 +63,7 @@ def next_token_logits(causal: Any, hidden: Tensor) -> Tensor:
     decoder = causal.get_decoder()
     rows = hidden.reshape(1, -1, hidden.shape[-1])
     tokens = rows.new_zeros(rows.shape[:2], dtype=torch.long)
-    with forward_of(decoder, lambda *_, **__: BaseModelOutputWithPast(last_hidden_state=rows)), float32_head(causal):
+    with forward_of(decoder, lambda *_, **__: _Decoded(last_hidden_state=rows)), float32_head(causal):
         logits: Tensor = causal(input_ids=tokens, use_cache=False).logits
     return logits.reshape(*hidden.shape[:-1], logits.shape[-1])
 
@@ -69,7 +77,7 @@ def by_chunks(causal: Any, scores: Scores, hidden: Tensor, tokens: Tensor) -> tu
 
     With several chunks, the backward pass computes the logits of each again, so that they are never all in memory.
     """
-    size = max(1, CHUNK // causal.config.vocab_size)
+    size = max(1, CHUNK // causal.config.get_text_config().vocab_size)
     if len(tokens) <= size:
         return scores(hidden, tokens)
     pairs = zip(hidden.split(size), tokens.split(size), strict=True)

@@ -25,7 +25,7 @@ from castaway.models.folded import folded
 from castaway.models.four_bit import is_four_bit
 from castaway.models.logprobs import hidden_states_at
 from castaway.models.policy import load_model, using
-from castaway.models.rows import Rows, in_passes
+from castaway.models.rows import Rows, in_passes, window_of
 from castaway.models.tokens import ChatTokenizer
 from castaway.tasks.environment import Message
 
@@ -59,7 +59,7 @@ def sequence_classifier(causal: PreTrainedModel) -> PreTrainedModel:
     with torch.device("meta"):
         classifier: Any = AutoModelForSequenceClassification.from_config(config)
     setattr(classifier, classifier.base_model_prefix, causal.get_decoder())
-    classifier.score = nn.Linear(config.hidden_size, 1, bias=False)
+    classifier.score = nn.Linear(config.get_text_config().hidden_size, 1, bias=False)
     nn.init.normal_(classifier.score.weight, std=config.initializer_range)
     # PEFT looks here for the kind of the layers that it adapts.
     classifier.is_loaded_in_4bit = is_four_bit(causal)
@@ -76,7 +76,8 @@ def _classify(
 
 
 def last_hidden_states(decoder: Any, rows: Sequence[list[int]]) -> torch.Tensor:
-    laid = Rows.of(rows, [[len(row) - 1] for row in rows], decoder.config.hidden_size, decoder.device)
+    width, window = decoder.config.get_text_config().hidden_size, window_of(decoder)
+    laid = Rows.of(rows, [[len(row) - 1] for row in rows], width, decoder.device, window)
     return hidden_states_at(decoder, laid.lines, laid.columns, **laid.inputs(decoder))[:, 0]
 
 

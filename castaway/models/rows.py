@@ -8,7 +8,8 @@ the rows one by one. Masks of prefix trees: Cai et al. 2024, "Medusa" (arXiv:240
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isqrt
+from inspect import signature
+from math import inf, isqrt
 from typing import Any, NamedTuple, Self
 
 import torch
@@ -20,6 +21,7 @@ WORTHWHILE = 0.8
 NARROWER = (1.02, 1.08, 1.15, 1.25)  # widths of trees that are tried, times the mean at the largest width
 STEP = 32  # a large model's rows are padded to a multiple of it: oneDNN compiles code for each shape in bfloat16
 SMALL = 256  # below this hidden size a model is small: padding to `STEP` would cost more than it saves
+ATTENTION = {"full_attention", "sliding_attention", "chunked_attention"}  # layers that read a tree as its rows
 OPEN_BINS = 50
 """The newest bins, which are tried before a new one is opened: more would take longer and fill little better."""
 
@@ -41,15 +43,17 @@ class Rows:
         places: Sequence[Sequence[int]],
         hidden_size: int,
         device: torch.device | str = "cpu",
+        window: float = inf,
     ) -> Self:
         """Lay out rows of token ids, none of them empty, on a device.
 
         `places` are, for each row, the indices of the tokens whose hidden states are asked for. The model's
-        `hidden_size` decides how large trees are.
+        `hidden_size` decides how large trees are, and its `window` whether there may be any, see `window_of`.
         """
         sees = positions = None
-        if trees := trees_of(rows, hidden_size):
-            tokens, sees, positions = (tensor.to(device) for tensor in as_tensors(trees, step_of(hidden_size)))
+        if trees := trees_of(rows, hidden_size, window=window):
+            tokens, ends, positions = (tensor.to(device) for tensor in as_tensors(trees, step_of(hidden_size)))
+            sees = visible(ends)
             located = {row: (line, path) for line, tree in enumerate(trees) for row, path in tree.paths.items()}
             lines = [located[row][0] for row in range(len(rows))]
             columns = [[located[row][1][place] for place in places[row]] for row in range(len(rows))]
@@ -87,8 +91,36 @@ class Tree(NamedTuple):
     paths: dict[int, list[int]]  # number of a row to the indices of its tokens
 
 
-def trees_of(rows: Sequence[list[int]], hidden_size: int, branches: Sequence[int] | None = None) -> list[Tree]:
-    """The trees that a model of this hidden size should read rows as; none if they should be padded. See `merged`."""
+def takes_positions(decoder: Any) -> bool:
+    """Whether a model can be told the positions of tokens; ALiBi counts them by the mask."""
+    return "position_ids" in signature(decoder.forward).parameters
+
+
+def window_of(model: Any) -> float:
+    """How many tokens every layer of a model of transformers attends to at least.
+
+    Rows of at most that many tokens are read as under full attention. It is 0 if a layer carries a state along, or if
+    positions cannot be given. Windows have different names: `sliding_window` in Mistral and Gemma, `window_size` in
+    GPT-Neo, `attention_chunk_size` in Llama 4.
+    """
+    config = model.config.get_text_config()
+    layers, decoder = set(getattr(config, "layer_types", None) or ()), model.get_decoder()
+    if getattr(model, "_is_stateful", False) or layers - ATTENTION or not takes_positions(decoder):
+        return 0
+    settings = config.to_dict().items()
+    named = [value for name, value in settings if name.endswith(("window", "window_size", "attention_chunk_size"))]
+    return min((value for value in named if type(value) is int and value > 0), default=inf)
+
+
+def trees_of(
+    rows: Sequence[list[int]], hidden_size: int, branches: Sequence[int] | None = None, window: float = inf
+) -> list[Tree]:
+    """The trees that a model of this hidden size should read rows as; none if they should be padded. See `merged`.
+
+    A tree has a mask of its own, in which there is no window: no row may be longer than that.
+    """
+    if max(map(len, rows)) > window:
+        return []
     trees = _alike(rows, tree_width(_common(min(rows), max(rows)), hidden_size), branches)
     return trees if _padded_size(trees) <= WORTHWHILE * len(rows) * max(map(len, rows)) else []
 
@@ -122,19 +154,28 @@ def tree_width(shared: int, hidden_size: int) -> int:
 
 
 def as_tensors(trees: Sequence[Tree], step: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Tokens (trees, width), what sees what (trees, 1, width, width), positions (trees, width); see `STEP`."""
+    """Tokens, where the branches of each end, and positions, all (trees, width); see `visible` and `STEP`."""
     width = -(-max(len(tree.tokens) for tree in trees) // step) * step
     tokens = torch.zeros((len(trees), width), dtype=torch.long)
     positions = torch.zeros((len(trees), width), dtype=torch.long)
     # Padding sees itself, since a softmax over nothing is not a number.
-    sees = torch.eye(width, dtype=torch.bool).repeat(len(trees), 1, 1)
+    ends = torch.arange(1, width + 1).repeat(len(trees), 1)
     for line, tree in enumerate(trees):
         tokens[line, : len(tree.tokens)] = torch.tensor(tree.tokens)
         for path in tree.paths.values():
             columns = torch.tensor(path)
             positions[line, columns] = torch.arange(len(path))
-            sees[line, columns[:, None], columns] = torch.ones(len(path), len(path), dtype=torch.bool).tril()
-    return tokens, sees[:, None], positions
+            ends[line, columns] = path[-1] + 1  # of the last row that a token begins
+    return tokens, ends, positions
+
+
+def visible(ends: torch.Tensor) -> torch.Tensor:
+    """Whether a token attends to another one (trees, 1, width, width), from where the branches of each end.
+
+    The tokens of a tree stand in depth-first order: all that follow a token, up to its end, have it on their path.
+    """
+    columns = torch.arange(ends.shape[1], device=ends.device)
+    return ((columns <= columns[:, None]) & (columns[:, None] < ends[:, None, :]))[:, None]
 
 
 def merged(rows: Sequence[list[int]], width: int, branches: Sequence[int] | None = None) -> list[Tree]:

@@ -1,6 +1,8 @@
 """Chat messages as tokens: the template, the stop tokens and the padding of a model; and rows of tokens as tensors."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,8 +14,9 @@ from transformers import AutoTokenizer, GenerationConfig, PreTrainedTokenizerBas
 from castaway.config.errors import CastawayError
 from castaway.tasks.environment import Message
 
-SETTINGS: dict[str, Any] = {"enable_thinking": False, "date_string": "26 Jul 2024"}
-"""For every template: without them Qwen3's would begin a train of thought, and Llama 3's write today's date."""
+DAY = datetime(2024, 7, 26)
+SETTINGS: dict[str, Any] = {"enable_thinking": False, "date_string": "26 Jul 2024", "strftime_now": DAY.strftime}
+"""For every template: without them Qwen3's would begin a train of thought, and others write today's date."""
 KEPT = 2_000_000  # tokens of prompts that are kept: of the order of 50 MB
 MARK = "castaway-reply"  # a reply that is rendered once, to find out what the template writes after a reply
 
@@ -30,14 +33,14 @@ class ChatTokenizer:
         """Use a tokenizer; `stops` are the stop tokens that the model's generation settings name.
 
         Raises:
-            CastawayError: it has no chat template, or its template writes no stop token after a reply.
+            CastawayError: it has no chat template, or one that drops messages or writes no stop token after a reply.
         """
         self.tokenizer = tokenizer
         self._known: dict[tuple[tuple[str, str], ...], list[int]] = {}
         self._kept = 0
         if not tokenizer.chat_template:
             raise CastawayError(f"the tokenizer {tokenizer.name_or_path!r} has no chat template; use an instruct model")
-        self._takes_system = self._renders_system()
+        self._find_form()
         self._ending = self._find_ending(stops)
         ends = self._encode(self._ending)
         own: Any = tokenizer.eos_token_id
@@ -101,17 +104,22 @@ class ChatTokenizer:
 
     def _render(self, messages: Sequence[Message], prompt: bool) -> str:
         shown: list[Any] = list(messages) if self._takes_system else _without_system(messages)
+        if self._in_parts:
+            shown = [{**one, "content": [{"type": "text", "text": one["content"]}]} for one in shown]
         return str(self.tokenizer.apply_chat_template(shown, tokenize=False, add_generation_prompt=prompt, **SETTINGS))
 
-    def _renders_system(self) -> bool:
-        """Whether the template takes a system message; Gemma's raises an error."""
-        self._takes_system = True
-        try:
-            return "castaway-system" in self._render(
-                [{"role": "system", "content": "castaway-system"}, {"role": "user", "content": "castaway-user"}], True
-            )
-        except TemplateError:
-            return False
+    def _find_form(self) -> None:
+        """How the template takes messages: their content as a text or in parts, and a system message or none."""
+        asked = [{"role": role, "content": f"castaway-{role}"} for role in ("system", "user")]
+        for self._in_parts, self._takes_system in ((False, True), (False, False), (True, True), (True, False)):
+            with suppress(TemplateError):  # as Gemma's raises for a system message
+                text = self._render(asked, True)
+                if text.count("castaway-system") == text.count("castaway-user") == 1:
+                    return
+        raise CastawayError(
+            f"the chat template of {self.tokenizer.name_or_path!r} does not write what system and user say once each; "
+            "mend the template, or use another instruct model"
+        )
 
     def _find_ending(self, stops: Sequence[int]) -> str:
         """What the template writes after a reply, up to the first stop token; often a line break follows that."""

@@ -19,7 +19,15 @@ from castaway.models.logprobs import label_losses
 from castaway.models.products import use_for_head
 from castaway.models.rows import SMALL
 from castaway.models.tokens import ChatTokenizer
-from castaway.models.training import CurveCallback, LabelledRow, Log, ReplyCollator, longest, section_settings
+from castaway.models.training import (
+    CurveCallback,
+    LabelledRow,
+    Log,
+    ReplyCollator,
+    longest,
+    require_positions,
+    section_settings,
+)
 
 
 class FoldedSFTTrainer(SFTTrainer):
@@ -64,7 +72,8 @@ def reply_trainer(
 
     The model has the adapter that is trained, unless `adapter` describes a new one. `log` adds points to the curves.
     """
-    settings = section_settings(params, longest(rows), **settings)
+    require_positions(model, most := longest(rows))
+    settings = section_settings(params, most, **settings)
     before = trained_weights(model)
     trainer = FoldedSFTTrainer(
         model=model,
@@ -76,7 +85,7 @@ def reply_trainer(
         callbacks=[CurveCallback(log, {"loss": "loss", "mean_token_accuracy": "token_accuracy"})],
     )
     keep_precision(trainer.model, before)
-    if model.config.hidden_size >= SMALL:
+    if model.config.get_text_config().hidden_size >= SMALL:
         use_for_head(trainer.model.get_base_model())
     return trainer
 

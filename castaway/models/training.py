@@ -12,8 +12,9 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 from transformers import TrainerCallback
 
+from castaway.config.errors import CastawayError
 from castaway.config.sections import CorrectionSftParams, RewardModelParams, SftParams
-from castaway.models.rows import SMALL, as_tensors, attention_mask, step_of, trees_of
+from castaway.models.rows import SMALL, as_tensors, attention_mask, step_of, trees_of, visible, window_of
 
 LARGE_BLOCK = 2**22  # in bytes; with a mebibyte, a third more time is lost
 MMAP_THRESHOLD = -3  # `M_MMAP_THRESHOLD` of mallopt(3)
@@ -98,6 +99,16 @@ def section_settings(
     )
 
 
+def require_positions(model: Any, longest: int) -> None:
+    """Refuse rows that are longer than a model has positions for: it would be trained on what means nothing to it."""
+    most = getattr(model.config.get_text_config(), "max_position_embeddings", None) or longest
+    if longest > most:
+        raise CastawayError(
+            f"the longest row has {longest} tokens, and the model reads {most}; render shorter prompts, or name a "
+            "model with a longer context as base"
+        )
+
+
 def rows_per_pass(batch_size: int, longest: int, tokens_per_pass: int) -> int:
     """The largest divisor of the batch size whose rows, padded to the longest, fit into a pass; at least 1."""
     divisors = [rows for rows in range(1, batch_size + 1) if batch_size % rows == 0]
@@ -127,19 +138,19 @@ class ReplyCollator:
         tokens, labels = [row["input_ids"] for row in rows], [row["labels"] for row in rows]
         # The token before the first label is not shared, so that every label is predicted by the token to its left.
         prompts = [next(place for place, label in enumerate(row) if label != -100) for row in labels]
-        size = self.model.config.hidden_size
-        trees = trees_of(tokens, size, [length - 1 for length in prompts])
+        size = self.model.config.get_text_config().hidden_size
+        trees = trees_of(tokens, size, [length - 1 for length in prompts], window_of(self.model))
         if not trees:  # padded on the right, a causal model needs no mask
             return {
                 "input_ids": pad_sequence(list(map(torch.tensor, tokens)), batch_first=True, padding_value=self.pad),
                 "labels": pad_sequence(list(map(torch.tensor, labels)), batch_first=True, padding_value=-100),
             }
-        merged, sees, positions = as_tensors(trees, step_of(size))
+        merged, ends, positions = as_tensors(trees, step_of(size))
         merged_labels = torch.full_like(merged, -100)
         for line, tree in enumerate(trees):
             for row, path in tree.paths.items():
                 merged_labels[line, path[prompts[row] :]] = torch.tensor(labels[row][prompts[row] :])
-        mask = attention_mask(sees, self.model)
+        mask = attention_mask(visible(ends), self.model)
         return {"input_ids": merged, "labels": merged_labels, "position_ids": positions, "attention_mask": mask}
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from castaway.models.folded import folded
 from castaway.models.logprobs import by_chunks, hidden_states_at, next_token_logits, token_scores
 from castaway.models.policy import save_adapter, using
 from castaway.models.products import use_for_head
-from castaway.models.rows import Rows
+from castaway.models.rows import Rows, takes_positions, window_of
 
 VALUE_HEAD_FILE = "value_head.safetensors"
 
@@ -47,7 +48,7 @@ class ActorCritic(nn.Module):
         super().__init__()
         self.policy = policy
         use_for_head(self.causal)
-        width = self.hidden_size
+        width, self.window = self.hidden_size, window_of(self.causal)
         self.value_head = nn.Sequential(nn.Linear(width, width), nn.Tanh(), nn.Linear(width, 1))
         final: Any = self.value_head[2]
         nn.init.zeros_(final.weight)
@@ -61,18 +62,20 @@ class ActorCritic(nn.Module):
     @property
     def hidden_size(self) -> int:
         """Components of a hidden state."""
-        size: int = self.causal.config.hidden_size
+        size: int = self.causal.config.get_text_config().hidden_size
         return size
 
     def batch(self, pairs: list[tuple[list[int], list[int]]]) -> TurnBatch:
         """Pairs of prompt tokens and reply tokens, neither of them empty, on the device of the model."""
-        return TurnBatch.of(pairs, self.hidden_size, self.causal.device)
+        return TurnBatch.of(pairs, self.hidden_size, self.causal.device, self.window)
 
     def last_hidden_state(self, **inputs: Any) -> torch.Tensor:
         """(rows, width) the final hidden states of the last tokens of rows that are padded on the left."""
         tokens: torch.Tensor = inputs["input_ids"]
-        lines = torch.arange(len(tokens), device=tokens.device)
-        return hidden_states_at(self.causal.get_decoder(), lines, torch.full_like(lines, tokens.shape[1] - 1), **inputs)
+        lines, decoder = torch.arange(len(tokens), device=tokens.device), self.causal.get_decoder()
+        if not takes_positions(decoder):
+            del inputs["position_ids"]
+        return hidden_states_at(decoder, lines, torch.full_like(lines, tokens.shape[1] - 1), **inputs)
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """Next-token logits (..., vocabulary) of hidden states (..., width), in float32."""
@@ -164,11 +167,15 @@ class TurnBatch:
 
     @classmethod
     def of(
-        cls, pairs: list[tuple[list[int], list[int]]], hidden_size: int, device: torch.device | str = "cpu"
+        cls,
+        pairs: list[tuple[list[int], list[int]]],
+        hidden_size: int,
+        device: torch.device | str = "cpu",
+        window: float = inf,
     ) -> TurnBatch:
-        """Lay out pairs of prompt tokens and reply tokens, neither of them empty, for a model of that hidden size."""
+        """Lay out pairs of prompt tokens and reply tokens, neither of them empty; see `Rows.of`."""
         replies = pad_sequence([torch.tensor(reply) for _, reply in pairs], batch_first=True)
         mask = pad_sequence([torch.ones(len(reply)) for _, reply in pairs], batch_first=True)
         before = [range(len(prompt) - 1, len(prompt) + len(reply) - 1) for prompt, reply in pairs]
-        rows = Rows.of([prompt + reply for prompt, reply in pairs], before, hidden_size, device)
+        rows = Rows.of([prompt + reply for prompt, reply in pairs], before, hidden_size, device, window)
         return cls(rows=rows, replies=replies.to(device), mask=mask.to(device))

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from transformers.cache_utils import Cache, DynamicLayer
+from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
 from castaway.config.ppo import RolloutParams
 from castaway.models.folded import folded
@@ -93,12 +93,15 @@ class _Batch:
         """For each row, the number of its prompt among the different ones."""
         different = [list(prompt) for prompt in numbers]
         shared = shared_prefix(different) if len(different) > 1 else 0
-        if shared < WORTHWHILE:
+        # A window counts the padding between the common beginning and the rest of a shorter prompt.
+        if shared < WORTHWHILE or max(map(len, different)) + rules.max_new_tokens > actor.window:
             shared = 0
         tokens, mask = pad_left([prompt[shared:] for prompt in different], rules.pad)
         self._tokens, self._mask = tokens.to(device), mask.to(device)
         self._positions = shared + positions(self._mask)
-        self._cache = cache_with_room(rules.max_new_tokens)
+        # A layer that carries a state along has a cache of its own kind.
+        room = rules.max_new_tokens
+        self._cache = cache_with_room(room) if actor.window else DynamicCache(config=actor.causal.config)
         if shared:
             # The common beginning (the rules of the game) is read once, and its keys and values are copied to all rows.
             beginning = torch.tensor([different[0][:shared]], device=device)

@@ -68,7 +68,7 @@ def serving_policy(
     """
     tokenizer = ChatTokenizer.load(base)
     model: Any = load_model(base, adapters, dtype)
-    most: int = model.config.max_position_embeddings
+    most: int = model.config.get_text_config().max_position_embeddings
     model.save_pretrained(folder / MODEL)
     tokenizer.save(folder / MODEL)
     del model  # the server has its own

@@ -16,7 +16,7 @@ from typer.exceptions import TyperException
 
 from castaway.config.errors import CastawayError
 from castaway.tools.cli import Root, group, look
-from castaway.tools.cli.tasks import marooned, openspiel, task
+from castaway.tools.cli.tasks import marooned, model, openspiel, task
 from castaway.tools.cli.teacher import app as teacher
 
 # Most modules are imported inside the commands, so that `castaway --help` answers at once.
@@ -203,6 +203,7 @@ for heading, commands in {
     for command in commands:
         app.command(rich_help_panel=heading)(command)
 app.add_typer(task, name="task", rich_help_panel="Set up")
+app.add_typer(model, name="model", rich_help_panel="Set up")
 app.add_typer(teacher, name="teacher", rich_help_panel="Serve")
 app.add_typer(marooned, name="marooned", rich_help_panel="One game")
 app.add_typer(openspiel, name="openspiel", rich_help_panel="One game")

@@ -1,4 +1,4 @@
-"""Commands about tasks: `castaway task` for one of your own, `castaway marooned` and `castaway openspiel`."""
+"""Commands about tasks and models: `castaway task` and `castaway model` for your own, and one for a game each."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -10,6 +10,7 @@ from castaway.tools.cli import Root, group
 from castaway.tools.cli.look import write_or_print
 
 task = group("Create a task of your own, and check it.")
+model = group("Check a model of your own.")
 marooned = group("Play, serve and measure MAROONED; print its rules.")
 openspiel = group("Explain a task id of OpenSpiel.")
 
@@ -48,6 +49,21 @@ def check(
     if missing:
         raise CastawayError(f"the task {name} lacks {len(missing)} {'thing' if len(missing) == 1 else 'things'}")
     typer.echo(f"the task {name} keeps its contract, and is in params.yaml")
+
+
+@model.command("check")
+def check_model(
+    folder: Annotated[Path, typer.Argument(help="A folder with a model of transformers.")],
+    dtype: Annotated[Literal["float32", "bfloat16"], typer.Option(help="The type of its weights.")] = "bfloat16",
+) -> None:
+    """Try whether a model can be sampled from and trained.
+
+    Example: `castaway model check data/answers/base --dtype float32`. It takes seconds, and says what it found; the
+    exit status is 2 if the model cannot be used.
+    """
+    from castaway.tools.check_model import check_folder
+
+    typer.echo("\n".join(check_folder(folder, dtype)))
 
 
 @marooned.command()

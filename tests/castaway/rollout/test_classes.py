@@ -1,0 +1,36 @@
+"""Models of many classes: training and sampling read them as transformers does, also beyond a window."""
+
+import pytest
+import torch
+
+from castaway.config.sections import LoraParams
+from castaway.models.policy import new_adapter
+from castaway.rollout.actor_critic import ActorCritic
+from castaway.rollout.sampling import WORTHWHILE, SamplingRules, sample_replies
+from tests.castaway.models.classes import CLASSES, WINDOW, model_of
+from tests.castaway.rl.small import stirred
+
+RULES = SamplingRules(1.0, max_new_tokens=6, stops=frozenset({2}), pad=0)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_what_is_drawn_and_scored_has_the_probability_of_each_row_by_itself(name: str) -> None:
+    actor = stirred(ActorCritic(new_adapter(model_of(name), LoraParams(rank=2, alpha=2))).eval())
+    generator = torch.Generator().manual_seed(1)
+
+    def draw(count: int) -> list[int]:
+        tokens: list[int] = torch.randint(3, 80, (count,), generator=generator).tolist()
+        return tokens
+
+    same = draw(WORTHWHILE + 6)
+    assert len(same) > WINDOW
+    prompts = [same + draw(count) for count in (3, 12, 1, 30)]
+    replies = sample_replies(actor, prompts, RULES, generator)
+    with torch.no_grad():
+        turns = actor.batch([(prompt, reply.tokens) for prompt, reply in zip(prompts, replies, strict=True)])
+        scores = actor.score(turns, 1.0).logprobs
+        for prompt, reply, scored in zip(prompts, replies, scores, strict=True):
+            logits = actor.policy(input_ids=torch.tensor([prompt + reply.tokens]), use_cache=False).logits[0]
+            alone = logits.log_softmax(-1)[len(prompt) - 1 : -1].gather(1, torch.tensor(reply.tokens)[:, None])[:, 0]
+            torch.testing.assert_close(torch.tensor(reply.logprobs), alone, rtol=0, atol=5e-5)
+            torch.testing.assert_close(scored[: len(alone)], alone, rtol=0, atol=5e-5)
