@@ -14,9 +14,10 @@ from pathlib import Path
 from time import time
 from typing import Annotated, Any, Literal, TypeVar
 
-from jinja2 import Environment, StrictUndefined
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from jinja2 import StrictUndefined, Template
+from pydantic import Field, ValidationError
 
+from castaway.config.section import Section
 from castaway.tasks.environment import Message, Rules
 from castaway.tasks.verdict import WORST_PENALTY, Attempt, TeacherOutage
 from castaway.teacher.chat_client import ServerFault
@@ -57,7 +58,7 @@ def question(rubric: str, rules: Rules, attempt: Attempt) -> list[Message]:
 def instructions(rubric: str) -> str:
     """What every question about a task begins with: the frame of verdict.jinja, and within it the task's rubric."""
     frame = (resources.files(__package__) / "verdict.jinja").read_text("utf-8")
-    return Environment(undefined=StrictUndefined, autoescape=False).from_string(frame).render(rubric=rubric.strip())
+    return Template(frame, undefined=StrictUndefined).render(rubric=rubric.strip())
 
 
 # The answer, checked in full although the server was asked for these fields ------------------------------------------
@@ -65,10 +66,8 @@ def instructions(rubric: str) -> str:
 LONGEST_TEXT = 4000  # characters of an answer that are read; what is longer is refused unread
 
 
-class Answer(BaseModel):
+class Answer(Section):
     """A model's opinion of one attempt, in its own words: nothing of it has been checked against the game."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     valid: bool  # whether it takes the student's action for legal
     action: Annotated[str, Field(max_length=200)]  # what it would have executed

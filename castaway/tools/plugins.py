@@ -8,7 +8,7 @@ import re
 from importlib import resources
 from pathlib import Path
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import StrictUndefined, Template
 
 from castaway.config.errors import CastawayError
 from castaway.config.params import Params
@@ -48,8 +48,7 @@ def write_package(name: str, folder: Path) -> str:
 
 def rendered(template: str, values: dict[str, str]) -> str:
     text = (resources.files(__package__) / "templates" / "new_task" / template).read_text("utf-8")
-    maker = Environment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)
-    return maker.from_string(text).render(values)
+    return Template(text, undefined=StrictUndefined, keep_trailing_newline=True).render(values)
 
 
 def tasks_in_use(params: Params) -> list[str]:

@@ -199,16 +199,9 @@ def _known(observation: Observation) -> Data:
         mate.name: {"status": mate.status, "place": list(mate.place) if mate.place else None, "symptoms": mate.symptoms}
         for mate in observation.mates
     }
-    return {
-        "place": list(observation.place),
-        "vision": observation.vision,
-        "symptoms": observation.symptoms,
-        "note": observation.note,
-        "mates": mates,
-        "piles": {pile.id: [*pile.place, pile.amount] for pile in observation.piles},
-        "vote": observation.vote_open,
-        "voted": observation.voted,
-    }
+    same = {name: getattr(observation, name) for name in ("vision", "symptoms", "note", "voted")}
+    piles = {pile.id: [*pile.place, pile.amount] for pile in observation.piles}
+    return {**same, "place": list(observation.place), "mates": mates, "piles": piles, "vote": observation.vote_open}
 
 
 def _changes(moments: Sequence[Data]) -> list[Data]:

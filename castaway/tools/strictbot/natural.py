@@ -60,14 +60,7 @@ def named(text: str) -> tuple[str, Path]:
 def answers(folder: Path, rendering: Rendering) -> Iterator[dict[str, Any]]:
     """What the model in `folder` answers to each question, with the level wanted and the level produced (0: none)."""
     seed_everything(1, threads=1)
-    game = StrictbotParams(
-        rendering=rendering,
-        factual_weight=1.0,
-        constructiveness_weight=0.5,
-        toxicity_weight=2.0,
-        toxicity_model=None,
-        inconsistency_weight=1.0,
-    )
+    game = StrictbotParams.model_construct(rendering=rendering)  # a chat pays no rewards
     chat = load_chat(folder, StrictbotView("strictbot", game).chat_messages, TEMPERATURE, TOKENS)
     language = language_of(rendering)
     for row in YAML(typ="safe", pure=True).load(QUESTIONS.read_text("utf-8")):
