@@ -42,15 +42,6 @@ class Groups(TyperGroup):
         print(f"error: {' '.join(problem.split())}", file=sys.stderr)
         sys.exit(2)
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        groups: dict[str, list[tuple[str, str]]] = {}
-        for name, command in self.commands.items():
-            heading = getattr(command, "rich_help_panel", "")
-            groups.setdefault(heading, []).append((name, command.get_short_help_str(60)))
-        for heading, lines in groups.items():
-            with formatter.section(heading):
-                formatter.write_dl(lines, col_max=12)
-
 
 app = group(
     "Set up, look at results, compare, play and serve. To build, use `dvc repro`.",
