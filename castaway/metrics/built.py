@@ -166,14 +166,6 @@ class Locked(Addressed):
                 shared[key] = value
         return {**shared, **own}
 
-    def written(self, root: Path, path: str) -> bytes | None:
-        """The content of one of its output files, if that is still what it wrote."""
-        try:
-            content = (root / path).read_bytes()
-        except OSError:
-            return None
-        return content if hashlib.md5(content, usedforsecurity=False).hexdigest() == self.outs.get(path) else None
-
     @property
     def recorded(self) -> bool:
         return bool(self.record) and self.record.get("stage_key") == self.key

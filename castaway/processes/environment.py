@@ -113,9 +113,7 @@ def fingerprint(variables: Mapping[str, str]) -> str:
 
 def waiting(threads: int, processes: int) -> dict[str, str]:
     """How OpenMP threads should wait: spinning only if there is an idle core for every thread of every process."""
-    if threads == 1:
-        return ASLEEP
-    return AWAKE if round(idle_cores()) >= threads * processes else ASLEEP
+    return AWAKE if threads > 1 and round(idle_cores()) >= threads * processes else ASLEEP
 
 
 def idle_cores() -> float:

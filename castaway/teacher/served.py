@@ -9,7 +9,7 @@ import asyncio
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
@@ -200,11 +200,9 @@ def chosen_teacher(
         yield RulesTeacher(rules, corrector)
         return
     options = ServedOptions(cascade=params.cascade, override_legal=params.override_legal, on_outage=params.on_outage)
-    teacher = ServedTeacher(rubric, rules, endpoint_of(params), options, AnswerCache(store), observer, corrector)
-    try:
+    cache, endpoint = AnswerCache(store), endpoint_of(params)
+    with closing(ServedTeacher(rubric, rules, endpoint, options, cache, observer, corrector)) as teacher:
         yield teacher
-    finally:
-        teacher.close()
 
 
 # A teacher that writes -----------------------------------------------------------------------------------------------

@@ -184,11 +184,9 @@ def _check_names(environment: TextEnvironment) -> None:
 
 def _check_reset(environment: TextEnvironment) -> None:
     for task_id, seat, what in ((-1, environment.seats[0], "a negative id"), (0, "no such seat", "an unknown seat")):
-        try:
+        with suppress(ValueError):
             environment.reset(task_id, seat)
-        except ValueError:
-            continue
-        _demand(False, f"reset does not raise ValueError for {what}")
+            _demand(False, f"reset does not raise ValueError for {what}")
 
 
 def _check_end(environment: TextEnvironment, where: str) -> None:

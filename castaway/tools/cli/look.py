@@ -86,11 +86,11 @@ def replay(
     """
     from castaway.rollout.episodes import read_episode
     from castaway.tools.marooned.view import is_of_marooned, replay_page
-    from castaway.tools.view import episode_page
+    from castaway.tools.view import TaskView
 
     # Not next to the episode: its folder is an output of a stage, which DVC would take for changed.
     rows, place = read_episode(path), to or root / "scratch" / f"{path.stem}.html"
-    write_page(place, replay_page(rows) if is_of_marooned(rows) else episode_page(rows))
+    write_page(place, replay_page(rows) if is_of_marooned(rows) else TaskView("").page(rows))
 
 
 def images(

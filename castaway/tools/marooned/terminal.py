@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from castaway.config.errors import CastawayError
@@ -55,19 +56,15 @@ def _with_person(name: str, others: Policy) -> Policy:
 
 def _ask(prompt: Prompt) -> str:
     print(f"\n{map_in_sight(prompt.observation)}\n{full.user_text(prompt.observation)}")
-    while True:
-        try:
-            typed = input(f"{prompt.agent}> ").strip()
-        except EOFError:
-            raise CastawayError("the game was left before its end") from None
-        if typed == "quit":
-            raise CastawayError("the game was left before its end")
-        if typed == "rules":
-            print(full.system_text(prompt.observation))
-        elif (refusal := read(prompt.observation, typed)[1]) is None:
-            return typed
-        else:
-            print(clean(refusal.sentence))
+    with suppress(EOFError):
+        for typed in iter(lambda: input(f"{prompt.agent}> ").strip(), "quit"):
+            if typed == "rules":
+                print(full.system_text(prompt.observation))
+            elif (refusal := read(prompt.observation, typed)[1]) is None:
+                return typed
+            else:
+                print(clean(refusal.sentence))
+    raise CastawayError("the game was left before its end")
 
 
 def _scripted(prompts: Sequence[Prompt]) -> list[Generation]:
