@@ -175,14 +175,14 @@ def push(
 
     if repository.count("/") != 1 or not all(repository.split("/")):
         raise CastawayError(f"the repository is {repository!r}, expected OWNER/NAME")
-    upload = upload_of(root, run)
+    files, card = upload_of(root, run)
     if not yes:
-        typer.echo(upload.card)
-        for name, path in upload.files.items():
+        typer.echo(card)
+        for name, path in files.items():
             typer.echo(f"{path.stat().st_size / 2**20:10.2f} MiB  {name}")
         typer.echo("nothing was uploaded; --yes does it")
         return
-    typer.echo(publish(upload, repository, private=not public, message=f"Castaway: the run {run}"))
+    typer.echo(publish(files, card, repository, private=not public, message=f"Castaway: the run {run}"))
 
 
 for heading, commands in {

@@ -134,14 +134,11 @@ def _scenario(moment: Row) -> Scenario:
 
 def _island(scenario: Scenario) -> Data:
     return {
-        "name": scenario.name,
-        "crew": scenario.crew,
+        **scenario.model_dump(include={"name", "crew", "backpack", "days"}),
         "levels": {name: level.model_dump(exclude={"stairs", "piles"}) for name, level in scenario.levels.items()},
         "camp": [scenario.ground, *scenario.camp],
         "components": {name: part.share for name, part in scenario.components.items()},
         "energy": scenario.energy.most,
-        "backpack": scenario.backpack,
-        "days": scenario.days,
     }
 
 
@@ -154,8 +151,7 @@ def _truth(scenario: Scenario, moment: Row) -> Data:
         "clues": len(moment["clues"]),
         "said": moment.get("said", {}),
         "did": moment.get("actions", {}),
-        "winner": moment.get("winner", ""),
-        "ending": moment.get("ending", ""),
+        **{name: moment.get(name, "") for name in ("winner", "ending")},
     }
 
 
