@@ -57,15 +57,13 @@ class MaroonedParallel(ParallelEnv[str, str, str]):
         self.render_mode = None
         self.possible_agents = list(self._game.agents)
         self.agents: list[str] = []
-        self._observation_spaces = {agent: AnyText() for agent in self.possible_agents}
-        self._action_spaces = {agent: AnyText() for agent in self.possible_agents}
+        self._spaces = {agent: AnyText() for agent in self.possible_agents}
 
     def observation_space(self, agent: str) -> AnyText:
         """Always the same object, as PettingZoo requires."""
-        return self._observation_spaces[agent]
+        return self._spaces[agent]
 
-    def action_space(self, agent: str) -> AnyText:
-        return self._action_spaces[agent]
+    action_space = observation_space
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict[str, str], Infos]:
         """Start the game with the task id `seed`, by default the one after the last. Options are ignored."""

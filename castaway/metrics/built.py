@@ -9,8 +9,7 @@ The published ones are those of a build only if their record is of what `dvc.loc
 
 import hashlib
 import json
-import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -22,6 +21,7 @@ from ruamel.yaml.error import YAMLError
 from castaway.config.errors import CastawayError
 from castaway.config.params import STAGE_SECTIONS
 from castaway.config.yaml_file import flatten
+from castaway.processes.environment import git
 
 Figures = Mapping[str, Any]  # the metrics of one policy, or of one stage
 FIGURES, RECORD = "figures", "record"  # the two keys of a published file
@@ -65,6 +65,13 @@ def stages_of(root: Path, run: str) -> list[str]:
     return sorted({path.stem for kind in (KINDS[RECORD], PUBLISHED) for path in (folder / kind).glob("*.json")})
 
 
+def evaluated(root: Path, runs: Iterable[str]) -> list[str]:
+    """Those of the runs that were evaluated; CastawayError if none was."""
+    if found := [run for run in runs if built(root, run, "evaluate").figures]:
+        return found
+    raise CastawayError(f"no run of {root.resolve()} has an evaluation; `dvc repro` builds them")
+
+
 def from_stage(root: Path, run: str, stage: str, build: Callable[[Mapping[str, Any]], Any]) -> Any:
     """The result of `build` for the figures of a stage in the working tree; CastawayError if one is missing."""
     figures = built(root, run, stage).figures
@@ -102,9 +109,7 @@ def text_at(root: Path, revision: str, path: str) -> str | None:
     if not revision:
         return (root / path).read_text("utf-8") if (root / path).is_file() else None
     # `--end-of-options`: a revision that begins with a dash is none of git's options.
-    command = ["git", "show", "--end-of-options", f"{revision}:{path}"]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
-    return done.stdout if done.returncode == 0 else None
+    return git(root, "show", "--end-of-options", f"{revision}:{path}")
 
 
 class Addressed:
@@ -161,14 +166,6 @@ class Locked(Addressed):
                 shared[key] = value
         return {**shared, **own}
 
-    def written(self, root: Path, path: str) -> bytes | None:
-        """The content of one of its output files, if that is still what it wrote."""
-        try:
-            content = (root / path).read_bytes()
-        except OSError:
-            return None
-        return content if hashlib.md5(content, usedforsecurity=False).hexdigest() == self.outs.get(path) else None
-
     @property
     def recorded(self) -> bool:
         return bool(self.record) and self.record.get("stage_key") == self.key
@@ -208,14 +205,9 @@ def from_file(path: Path, build: Callable[[Figures], Any]) -> Any:
 def read_as(path: Path, content: Any, build: Callable[[Any], Any]) -> Any:
     try:
         return build(content)
-    except (CastawayError, TypeError, ValueError) as error:
-        raise CastawayError(f"{path} is not what the stage writes: {error}") from None
-
-
-def figure(figures: Figures, name: str) -> Any:
-    if not isinstance(figures, Mapping) or name not in figures:
-        raise CastawayError(f"{name} is missing")
-    return figures[name]
+    except (CastawayError, KeyError, TypeError, ValueError) as error:
+        reason = f"{error.args[0]} is missing" if isinstance(error, KeyError) else error
+        raise CastawayError(f"{path} is not what the stage writes: {reason}") from None
 
 
 def _object(root: Path, revision: str, path: str) -> dict[str, Any]:

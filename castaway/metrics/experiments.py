@@ -15,7 +15,7 @@ from scipy.special import stdtrit
 
 from castaway.config.errors import CastawayError
 from castaway.config.mistakes import did_you_mean
-from castaway.metrics.built import Figures, figure, from_file
+from castaway.metrics.built import Figures, from_file
 from castaway.metrics.markdown import percent, share, table, with_interval
 from castaway.tasks.intervals import Interval
 
@@ -51,8 +51,8 @@ def experiment_table(content: Figures, name: str = "") -> str:
     The means have t intervals. A variant is compared with the first one, and a policy of a single variant with `sft`:
     seed by seed, because both begin with the same base model and are asked the same episodes. `name` is the share.
     """
-    name = name or figure(content, "figure")
-    rows: Mapping[str, Mapping[str, Figures]] = figure(content, "rows")
+    name = name or content["figure"]
+    rows: Mapping[str, Mapping[str, Figures]] = content["rows"]
     shown: dict[tuple[str, str], dict[str, Figures]] = {}
     for variant, row in rows.items():
         for seed, one in row.items():
@@ -73,10 +73,10 @@ def experiment_table(content: Figures, name: str = "") -> str:
     means = ["mean (95 %)", f"above {first if several else 'sft'}"] if len(seeds) > 1 else []
     header = ["variant", "policy", *(f"seed {seed}" for seed in seeds), *means]
     builds = [one for row in rows.values() for one in row.values()]
-    commits = ", ".join(sorted({figure(one, "revision") for one in builds}))
+    commits = ", ".join(sorted({one["revision"] for one in builds}))
     blocks = sorted({one["block"] for one in builds if "block" in one})
     asked = f"held-out blocks {', '.join(map(str, blocks))}" if blocks else "validation ids"
-    heading = f"{figure(content, 'about')}: {name.replace('_', ' ')}, {asked}, at commit {commits}."
+    heading = f"{content['about']}: {name.replace('_', ' ')}, {asked}, at commit {commits}."
     return f"{heading}\n\n{table(header, cells)}"
 
 

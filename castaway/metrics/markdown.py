@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from castaway.config.errors import CastawayError
-from castaway.metrics.built import Figures, figure
+from castaway.metrics.built import Figures
 from castaway.tasks.intervals import Interval
 
 UNSEEN = "unseen"  # the prefix of figures from situations that training never played; no seat has this name
@@ -35,11 +35,11 @@ def replace_between(text: str, name: str, content: str) -> str:
 def policy_cells(figures: Figures, others: Sequence[str]) -> list[str]:
     """Invalid replies, success in the main seat and in the others, mean return, and the number of episodes."""
     return [
-        percent(figure(figures, "invalid_rate")),
+        percent(figures["invalid_rate"]),
         share(figures, "success_rate"),
         *(share(figures, f"{other}_success_rate") for other in others),
-        f"{round(figure(figures, 'mean_return'), 1) + 0.0:.1f}",  # no minus before a zero
-        " + ".join(str(figure(figures, f"{prefix}episodes")) for prefix in ("", *(f"{other}_" for other in others))),
+        f"{round(figures['mean_return'], 1) + 0.0:.1f}",  # no minus before a zero
+        " + ".join(str(figures[f"{prefix}episodes"]) for prefix in ("", *(f"{other}_" for other in others))),
     ]
 
 
@@ -48,9 +48,13 @@ def further_seats(figures: Figures) -> list[str]:
     return sorted(name.group(1) for name in names if name and name.group(1) != UNSEEN)
 
 
+def interval(figures: Figures, name: str) -> Interval:
+    return Interval(*(float(figures[f"{name}{end}"]) for end in ("", "_low", "_high")))
+
+
 def share(figures: Figures, name: str) -> str:
     """A share with its interval: `12.3 % (10.1 to 14.9)`."""
-    return with_interval(Interval(*(figure(figures, key) for key in (name, f"{name}_low", f"{name}_high"))))
+    return with_interval(interval(figures, name))
 
 
 def with_interval(one: Interval) -> str:

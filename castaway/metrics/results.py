@@ -5,7 +5,7 @@ from pathlib import Path
 
 from castaway.config.errors import CastawayError
 from castaway.metrics import ledger
-from castaway.metrics.built import Figures, built, figure, from_file, from_stage, stages_of
+from castaway.metrics.built import Figures, built, from_file, from_stage, read_as, stages_of
 from castaway.metrics.experiments import experiment_table
 from castaway.metrics.markdown import UNSEEN, further_seats, percent, policy_cells, share, table
 from castaway.rollout.outcomes import POLICIES
@@ -30,7 +30,8 @@ def run_report(root: Path, run: str, seat: str = "") -> str:
         parts.append(from_stage(root, run, "reward_model", reward_model_line))
     for path in sorted((root / "data" / run / "experiments").glob("*.json")):
         parts.append(f"#### {path.stem}\n\n{from_file(path, experiment_table)}")
-    parts += times_table([built(root, run, stage).record for stage in stages_of(root, run)])
+    records = [built(root, run, stage).record for stage in stages_of(root, run)]
+    parts += read_as(root / "data" / run / "runs", records, times_table)
     return "\n\n".join(parts)
 
 
@@ -38,13 +39,13 @@ def times_table(records: Sequence[Figures]) -> list[str]:
     """What each stage of a run took, in the order in which they ran; an empty list if there are no run records."""
     rows = [
         [
-            figure(record, "stage").partition("@")[0],
-            f"{figure(record, 'seconds') / 60:.1f}",
+            record["stage"].partition("@")[0],
+            f"{record['seconds'] / 60:.1f}",
             f"{record['peak_memory_gib']:.1f}" if "peak_memory_gib" in record else "-",
-            figure(record, "device"),
-            figure(record, "revision")[:7],
+            record["device"],
+            record["revision"][:7],
         ]
-        for record in sorted(filter(None, records), key=lambda record: str(figure(record, "began")))
+        for record in sorted(filter(None, records), key=lambda record: str(record["began"]))
     ]
     header = ["stage", "minutes", "peak memory, GiB", "device", "commit"]
     return [f"What each stage took:\n\n{table(header, rows)}"] if rows else []
@@ -63,7 +64,7 @@ def results_table(evaluate: Figures, seat: str = "") -> str:
 
 def shares_table(evaluate: Figures) -> list[str]:
     """One row for each policy, with the task's own shares that have intervals; an empty list if there are none."""
-    bounded = [name.removesuffix("_low") for name in figure(evaluate, "final") if name.endswith("_low")]
+    bounded = [name.removesuffix("_low") for name in evaluate["final"] if name.endswith("_low")]
     usual = ("success_rate", "invalid_rate", "mean_return", "gap_closed")
     own = [name for name in bounded if not name.endswith(usual)]
     if not own:
@@ -83,7 +84,7 @@ def unseen_table(evaluate: Figures) -> list[str]:
     rows = []
     for name in sorted(names, key=lambda name: (PLAYERS.index(name) if name in PLAYERS else len(PLAYERS), name)):
         figures = evaluate[name]
-        invalid, episodes = (figure(figures, f"{UNSEEN}_{key}") for key in ("invalid_rate", "episodes"))
+        invalid, episodes = (figures[f"{UNSEEN}_{key}"] for key in ("invalid_rate", "episodes"))
         rows.append([name, percent(invalid), share(figures, f"{UNSEEN}_success_rate"), str(episodes)])
     heading = "In situations that training never played, such as boards of other sizes:"
     return [f"{heading}\n\n{table(header, rows)}"] if rows else []
@@ -95,7 +96,7 @@ def games_table(evaluate: Figures, seat: str = "") -> str:
     Then the share of the gap between the worst and the best of these players that the policy closes and, if it was
     computed, its normalised relative advantage over the opponent of the main seat.
     """
-    games, policy = figure(evaluate, "games"), POLICIES[-1]
+    games, policy = evaluate["games"], POLICIES[-1]
     others = [name for name in evaluate if name not in PLAYERS and "gap_closed" not in evaluate[name]]
     others = [name for name in others if "success_rate" in evaluate[name]]
     others.sort(key=lambda name: float(evaluate[name]["success_rate"]))
@@ -104,7 +105,7 @@ def games_table(evaluate: Figures, seat: str = "") -> str:
     header = ["game", *(f"{player}, {prefix.rstrip('_') or seat}" for prefix in seats for player in players)]
     rows, compared = [], "relative_advantage" in evaluate[policy]
     for game, figures in [*games.items(), ("all", evaluate)]:
-        cells = [percent(figure(figures[player], f"{prefix}success_rate")) for prefix in seats for player in players]
+        cells = [percent(figures[player][f"{prefix}success_rate"]) for prefix in seats for player in players]
         advantage = [f"{figures[policy]['relative_advantage']:+.2f}"] if compared else []
         rows.append([game, *cells, share(figures[policy], "gap_closed"), *advantage])
     heading = f"Success by game, and the share of the gap closed by `{policy}` (95 %):"
@@ -113,8 +114,8 @@ def games_table(evaluate: Figures, seat: str = "") -> str:
 
 
 def reward_model_line(metrics: Figures) -> str:
-    ranked, pairs = share(metrics, "held_out_accuracy"), figure(metrics, "held_out_pairs")
-    answers, prompts = (percent(figure(metrics, f"{view}_only_accuracy")) for view in ("answer", "prompt"))
+    ranked, pairs = share(metrics, "held_out_accuracy"), metrics["held_out_pairs"]
+    answers, prompts = (percent(metrics[f"{view}_only_accuracy"]) for view in ("answer", "prompt"))
     return (
         f"The reward model ranks {ranked} of {pairs} held-out pairs rightly; a judge that sees only the answers "
         f"{answers}, one that sees only the prompt {prompts}."
@@ -122,7 +123,7 @@ def reward_model_line(metrics: Figures) -> str:
 
 
 def intervals_apart(one: Figures, other: Figures) -> bool:
-    lows, highs = ([figure(f, f"success_rate_{end}") for f in (one, other)] for end in ("low", "high"))
+    lows, highs = ([f[f"success_rate_{end}"] for f in (one, other)] for end in ("low", "high"))
     return bool(max(lows) > min(highs))
 
 
@@ -135,17 +136,16 @@ def headline_table(root: Path, runs: Iterable[str]) -> str:
 
 
 def headline_rows(evaluate: Figures) -> list[list[str]]:
-    shown = [(policy, figure(evaluate, policy)) for policy in POLICIES if policy != "base"]
     return [
-        [policy, share(one, "success_rate"), percent(figure(one, "invalid_rate")), str(figure(one, "episodes"))]
-        for policy, one in shown
+        [policy, share(one, "success_rate"), percent(one["invalid_rate"]), str(one["episodes"])]
+        for policy, one in ((policy, evaluate[policy]) for policy in POLICIES[1:])
     ]
 
 
 def verdict(evaluate: Figures) -> str:
     """Whether PPO changed the success rate by more than chance, and what players without a model reach."""
-    sft, ppo = figure(evaluate, "sft"), figure(evaluate, "ppo")
-    before, after = (percent(figure(figures, "success_rate")) for figures in (sft, ppo))
+    sft, ppo = evaluate["sft"], evaluate["ppo"]
+    before, after = (percent(figures["success_rate"]) for figures in (sft, ppo))
     chance = "the intervals are apart" if intervals_apart(sft, ppo) else "the intervals overlap: perhaps chance"
     others = {"random": "moves drawn by lot", "expert": "the scripted expert"}
     rates = {words: evaluate.get(name, {}).get("success_rate") for name, words in others.items()}

@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic, sleep
 
@@ -113,9 +113,7 @@ def fingerprint(variables: Mapping[str, str]) -> str:
 
 def waiting(threads: int, processes: int) -> dict[str, str]:
     """How OpenMP threads should wait: spinning only if there is an idle core for every thread of every process."""
-    if threads == 1:
-        return ASLEEP
-    return AWAKE if round(idle_cores()) >= threads * processes else ASLEEP
+    return AWAKE if threads > 1 and round(idle_cores()) >= threads * processes else ASLEEP
 
 
 def idle_cores() -> float:
@@ -159,13 +157,15 @@ BUILT = (":(exclude)dvc.lock", ":(exclude)data")  # earlier stages have just wri
 
 def revision(root: Path) -> str:
     """The current commit, with `+dirty` if tracked files differ from it or there is new code; `none` without git."""
-
-    def git(*arguments: str) -> str:
-        with suppress(OSError):  # git is not installed
-            return subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True).stdout.strip()
-        return ""
-
-    head = git("rev-parse", "--verify", "--quiet", "HEAD") or "none"
-    changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", *BUILT)
-    new = git("ls-files", "--others", "--exclude-standard", "--", *CODE)
+    head = (git(root, "rev-parse", "--verify", "--quiet", "HEAD") or "none").strip()
+    changed = git(root, "status", "--porcelain", "--untracked-files=no", "--", ".", *BUILT)
+    new = git(root, "ls-files", "--others", "--exclude-standard", "--", *CODE)
     return f"{head}+dirty" if changed or new else head
+
+
+def git(folder: Path, *arguments: str) -> str | None:
+    """What a command of git prints in a folder; None if it fails, or git is not installed."""
+    try:
+        return subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return None

@@ -222,12 +222,12 @@ def guarded(group: int) -> Iterator[None]:
         yield
         return
     numbers = [str(os.getpid()), str(group), str(GRACE)]
-    guard = subprocess.Popen([sys.executable, "-c", GUARD, *numbers], stdin=subprocess.DEVNULL, start_new_session=True)
-    try:
-        yield
-    finally:
-        guard.kill()
-        guard.wait()
+    command = [sys.executable, "-c", GUARD, *numbers]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True) as guard:
+        try:
+            yield
+        finally:
+            guard.kill()
 
 
 def is_member() -> bool:

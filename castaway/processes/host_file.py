@@ -26,8 +26,7 @@ from castaway.config.yaml_file import read_yaml
 
 Value = TypeVar("Value")
 FILE = "host.yaml"
-TOGETHER = "ppo"
-"""The stage that several processes can train together."""
+TOGETHER = "ppo"  # the stage that several processes can train together
 
 
 class Torchrun(Section):

@@ -38,7 +38,7 @@ SEEDS_A_BLOCK = 10  # the number of seeds whose blocks are different, see `held_
 SELF_PLAY = "self"  # the seat in which the caller plays the opponents as well
 
 Severity = Literal["form", "unknown", "forbidden", "impossible"]
-"""Why a text is not a legal action. The teacher sets the penalty by it (`castaway.teacher.rules.PENALTY_RULES`):
+"""Why a text is not a legal action. The teacher sets the penalty by it (`castaway.teacher.rules.PENALTIES`):
 
 - `form`: an action of the game, written in the wrong form;
 - `unknown`: not an action of the game;

@@ -144,13 +144,13 @@ class ChatClient:
     async def _post(self, question: dict[str, Any]) -> bytes:
         url = f"{self._endpoint.url.rstrip('/')}/chat/completions"
         try:
-            async with asyncio.timeout(self._endpoint.attempt_seconds):
-                async with self._http.stream("POST", url, json=question) as response:
-                    body = b""
-                    async for part in response.aiter_bytes():
-                        body += part
-                        if len(body) > LARGEST_BODY:
-                            raise ServerFault("too long", self._says(f"sent more than {LARGEST_BODY} bytes"), True)
+            limit = asyncio.timeout(self._endpoint.attempt_seconds)
+            async with limit, self._http.stream("POST", url, json=question) as response:
+                body = b""
+                async for part in response.aiter_bytes():
+                    body += part
+                    if len(body) > LARGEST_BODY:
+                        raise ServerFault("too long", self._says(f"sent more than {LARGEST_BODY} bytes"), True)
         except (TimeoutError, httpx.TimeoutException):
             raise ServerFault("timeout", self._says("was too slow"), True) from None
         except httpx.ConnectError:

@@ -7,16 +7,17 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import cache
 from importlib import resources
 from pathlib import Path
 from time import time
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from jinja2 import Environment, StrictUndefined
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from jinja2 import StrictUndefined, Template
+from pydantic import Field, ValidationError
 
+from castaway.config.section import Section
 from castaway.tasks.environment import Message, Rules
 from castaway.tasks.verdict import WORST_PENALTY, Attempt, TeacherOutage
 from castaway.teacher.chat_client import ServerFault
@@ -57,7 +58,7 @@ def question(rubric: str, rules: Rules, attempt: Attempt) -> list[Message]:
 def instructions(rubric: str) -> str:
     """What every question about a task begins with: the frame of verdict.jinja, and within it the task's rubric."""
     frame = (resources.files(__package__) / "verdict.jinja").read_text("utf-8")
-    return Environment(undefined=StrictUndefined, autoescape=False).from_string(frame).render(rubric=rubric.strip())
+    return Template(frame, undefined=StrictUndefined).render(rubric=rubric.strip())
 
 
 # The answer, checked in full although the server was asked for these fields ------------------------------------------
@@ -65,10 +66,8 @@ def instructions(rubric: str) -> str:
 LONGEST_TEXT = 4000  # characters of an answer that are read; what is longer is refused unread
 
 
-class Answer(BaseModel):
+class Answer(Section):
     """A model's opinion of one attempt, in its own words: nothing of it has been checked against the game."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     valid: bool  # whether it takes the student's action for legal
     action: Annotated[str, Field(max_length=200)]  # what it would have executed
@@ -115,24 +114,22 @@ async def ask(
     complete: Callable[[Sequence[Message]], Awaitable[str]],
     messages: Sequence[Message],
     read: Callable[[str], Item],
-    on_refused: Callable[[Literal["asked again", "unusable"]], None] = lambda what: None,
+    on_refused: Callable[[str], None] = lambda what: None,
 ) -> tuple[str, Item | None]:
     """Ask, and ask once more with the reason if `read` cannot use the answer, which its ValueError says in a few words.
 
     Returns the text of the last answer, and what was read of it; None if it cannot be used. `on_refused` is called
-    after each answer that cannot be used.
+    after each answer that cannot be used, with `asked again` or `unusable`.
     """
-    text = await complete(messages)
-    try:
-        return text, read(text)
-    except ValueError as error:
-        on_refused("asked again")
-        text = await complete(asked_again(messages, text, str(error)))
-    try:
-        return text, read(text)
-    except ValueError:
-        on_refused("unusable")
-        return text, None
+    text = ""
+    for what in ("asked again", "unusable"):
+        text = await complete(messages)
+        try:
+            return text, read(text)
+        except ValueError as error:
+            on_refused(what)
+            messages = asked_again(messages, text, str(error))
+    return text, None
 
 
 def asked_again(messages: Sequence[Message], answer: str, reason: str) -> list[Message]:
@@ -187,11 +184,8 @@ class AnswerCache:
             connection.executemany(
                 "INSERT OR REPLACE INTO answers VALUES (?, ?, ?)", [(key, text, now) for key, text in rows.items()]
             )
-            surplus = connection.execute("SELECT COUNT(*) FROM answers").fetchone()[0] - self._limit
-            connection.execute(
-                "DELETE FROM answers WHERE key IN (SELECT key FROM answers ORDER BY used, key LIMIT ?)",
-                (max(0, surplus),),
-            )
+            surplus = "SELECT key FROM answers ORDER BY used DESC, key DESC LIMIT -1 OFFSET ?"
+            connection.execute(f"DELETE FROM answers WHERE key IN ({surplus})", [self._limit])
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
@@ -199,10 +193,7 @@ class AnswerCache:
 
         It asks for the right to write at once: who has begun to read cannot wait for another one that writes.
         """
-        connection = sqlite3.connect(self._path, timeout=PATIENCE_SECONDS, isolation_level=None)
-        try:
+        with closing(sqlite3.connect(self._path, timeout=PATIENCE_SECONDS, isolation_level=None)) as connection:
             connection.execute("BEGIN IMMEDIATE")
             with connection:
                 yield connection
-        finally:
-            connection.close()

@@ -7,22 +7,10 @@ from castaway.tasks.environment import Prompt, Rules, Severity
 from castaway.tasks.reply import Reply
 from castaway.tasks.verdict import WITHOUT_ACTION, Attempt, Verdict
 
-
-@dataclass(frozen=True, slots=True)
-class PenaltyRule:
-    """What a refused action costs the student."""
-
-    penalty: float  # on the scale of `castaway.tasks.verdict`
-    reasoning_stands: bool  # whether the student's reasoning is kept above the corrected action
-
-
+PENALTIES: dict[Severity, float] = {"form": -0.75, "unknown": -1.5, "forbidden": -1.5, "impossible": -1.0}
+"""What a refused action costs the student, on the scale of `castaway.tasks.verdict`."""
 # Who only misspelt an action knew what it wanted; who wanted the impossible reasoned wrongly.
-PENALTY_RULES: dict[Severity, PenaltyRule] = {
-    "form": PenaltyRule(-0.75, reasoning_stands=True),
-    "unknown": PenaltyRule(-1.5, reasoning_stands=True),
-    "forbidden": PenaltyRule(-1.5, reasoning_stands=False),
-    "impossible": PenaltyRule(-1.0, reasoning_stands=False),
-}
+REASONING_STANDS: tuple[Severity, ...] = ("form", "unknown")  # where it is kept above the corrected action
 NO_REASONING = -0.3
 NO_ACTION = -1.0
 BLUNDER = -2.0
@@ -61,10 +49,10 @@ class RulesTeacher:
             return self._without_action(attempt)
         if refusal := self._rules.refusal(observation, reply.action):
             action = self._rules.repair(observation, reply.action)
-            rule = PENALTY_RULES[refusal.severity]
-            stands = reply.reasoning and rule.reasoning_stands
+            penalty = PENALTIES[refusal.severity]
+            stands = reply.reasoning and refusal.severity in REASONING_STANDS
             reasoning = "" if stands else self._rules.reason(observation, action)
-            return Verdict(False, action, rule.penalty, refusal.sentence, reasoning, source="rules")
+            return Verdict(False, action, penalty, refusal.sentence, reasoning, source="rules")
         blunder = self._rules.blunder(observation, reply.action)
         penalty, critique = 0.0, ""
         if blunder:

@@ -9,8 +9,8 @@ import asyncio
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from time import time
@@ -188,16 +188,7 @@ class ServedTeacher:
 
 
 def endpoint_of(params: TeacherParams) -> Endpoint:
-    return Endpoint(
-        url=params.url,
-        model=params.model,
-        key=secret(),
-        concurrency=params.concurrency,
-        attempt_seconds=params.attempt_seconds,
-        deadline_seconds=params.deadline_seconds,
-        patience_seconds=params.patience_seconds,
-        answer_tokens=params.answer_tokens,
-    )
+    return Endpoint(key=secret(), **params.model_dump(include={field.name for field in fields(Endpoint)}))
 
 
 @contextmanager
@@ -209,11 +200,9 @@ def chosen_teacher(
         yield RulesTeacher(rules, corrector)
         return
     options = ServedOptions(cascade=params.cascade, override_legal=params.override_legal, on_outage=params.on_outage)
-    teacher = ServedTeacher(rubric, rules, endpoint_of(params), options, AnswerCache(store), observer, corrector)
-    try:
+    cache, endpoint = AnswerCache(store), endpoint_of(params)
+    with closing(ServedTeacher(rubric, rules, endpoint, options, cache, observer, corrector)) as teacher:
         yield teacher
-    finally:
-        teacher.close()
 
 
 # A teacher that writes -----------------------------------------------------------------------------------------------
@@ -240,11 +229,10 @@ async def _written(endpoint: Endpoint, cache: AnswerCache, task: WritingTask, co
             wave = range(number, number + count - len(taken))
             number = wave.stop
             items = await asyncio.gather(*(_item(client, endpoint.model, cache, task, one) for one in wave))
+            for fault in [item for item in items if isinstance(item, ServerFault)]:
+                raise protocol.outage(fault)
             for item in items:
-                if isinstance(item, ServerFault):
-                    raise protocol.outage(item)
-            for item in items:
-                if item is not None and not isinstance(item, ServerFault) and item.identity not in seen:
+                if isinstance(item, WrittenText) and item.identity not in seen:
                     seen.add(item.identity)
                     taken.append(item)
     finally:

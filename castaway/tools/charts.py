@@ -14,9 +14,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
+from castaway.tasks.intervals import Interval
+
 Series = Mapping[str, Sequence[tuple[float, float]]]  # the points (step, value) of each curve, by its name
-Levels = Mapping[str, tuple[float, float, float]]
-"""Figures that are drawn as dashed horizontal lines, by name: the value, and the ends of its interval."""
+Levels = Mapping[str, Interval]  # figures that are drawn as dashed horizontal lines, by name
 TEXT = "#7d8590"
 COLOURS = ("#3b82c4", "#8b949e", "#d9822b", "#8e5bb5", "#2e9e5b", "#ccbb44", "#aa3377", "#66ccee", "#ee6677", "#8c6d46")
 INTERVAL = "#d9822b"
@@ -83,9 +84,9 @@ def panels(title: str, shares: Mapping[str, tuple[Series, Levels]]) -> str:
 def _curves(axes: Axes, series: Series, levels: Levels) -> None:
     for colour, (name, points) in zip(COLOURS, series.items(), strict=False):
         axes.plot(*zip(*points, strict=True), color=colour, label=name)
-    for colour, (name, (value, low, high)) in zip(COLOURS[2:], levels.items(), strict=False):
-        axes.axhline(value, color=colour, linestyle="dashed", label=name)
-        axes.axhspan(low, high, color=colour, alpha=0.15, linewidth=0)
+    for colour, (name, one) in zip(COLOURS[2:], levels.items(), strict=False):
+        axes.axhline(one.value, color=colour, linestyle="dashed", label=name)
+        axes.axhspan(one.low, one.high, color=colour, alpha=0.15, linewidth=0)
     axes.set_ylim(bottom=min([0.0, *(y for points in series.values() for _, y in points)]))
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
 

@@ -55,7 +55,9 @@ def check_environment(make: Make, task_ids: Iterable[int] = range(3)) -> tuple[s
             _check_same(environment, make(), played, task_id, seat, where)
     for seat in environment.seats:
         _check_idleness(environment, chosen[0], seat)
-    return _notes(recordings)
+    notes = [FREE_TEXT] if any(played.unlisted for played in recordings) else []
+    several = any(len(played.actions) > 1 for played in recordings)
+    return (*notes, *([AT_THE_END] if several and not any(played.paid_early for played in recordings) else []))
 
 
 def _demand(holds: bool, sentence: str) -> None:
@@ -182,11 +184,9 @@ def _check_names(environment: TextEnvironment) -> None:
 
 def _check_reset(environment: TextEnvironment) -> None:
     for task_id, seat, what in ((-1, environment.seats[0], "a negative id"), (0, "no such seat", "an unknown seat")):
-        try:
+        with suppress(ValueError):
             environment.reset(task_id, seat)
-        except ValueError:
-            continue
-        _demand(False, f"reset does not raise ValueError for {what}")
+            _demand(False, f"reset does not raise ValueError for {what}")
 
 
 def _check_end(environment: TextEnvironment, where: str) -> None:
@@ -226,12 +226,6 @@ def _check_idleness(environment: TextEnvironment, task_id: int, seat: str) -> No
     _demand(missing.moments == still.moments, f"a missing action does not count as idle in {where}")
     wrong = _play(environment, task_id, seat, _nonsense(task_id), where)
     _demand(wrong.moments == still.moments, f"an illegal action does not count as idle in {where}")
-
-
-def _notes(recordings: Sequence[_Recording]) -> tuple[str, ...]:
-    notes = [FREE_TEXT] if any(played.unlisted for played in recordings) else []
-    several = any(len(played.actions) > 1 for played in recordings)
-    return (*notes, *([AT_THE_END] if several and not any(played.paid_early for played in recordings) else []))
 
 
 def _random_legal(seed: int) -> Choose:

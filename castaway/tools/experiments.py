@@ -5,7 +5,6 @@ and published figures are read, so nothing has to be checked out or in the cache
 """
 
 import json
-import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +18,8 @@ from castaway.config.params import STAGE_SECTIONS
 from castaway.config.yaml_file import flatten
 from castaway.metrics.built import Figures, built, text_at
 from castaway.metrics.experiments import over_seeds
-from castaway.metrics.markdown import table, with_interval
+from castaway.metrics.markdown import interval, table, with_interval
+from castaway.processes.environment import git
 from castaway.rollout.outcomes import POLICIES
 from castaway.tasks.intervals import Interval
 
@@ -42,7 +42,7 @@ class Row:
         figures = [one[policy] for one in self.figures.values()]
         if len(figures) > 1:
             return over_seeds([float(one["success_rate"]) for one in figures])
-        return Interval(*(float(figures[0][f"success_rate{end}"]) for end in ("", "_low", "_high")))
+        return interval(figures[0], "success_rate")
 
     def changed(self, first: Self) -> dict[str, Any]:
         names = dict.fromkeys([*self.params, *first.params])
@@ -51,8 +51,7 @@ class Row:
 
 def experiments(root: Path) -> list[tuple[str, str]]:
     """Name and commit of DVC's experiments, the oldest first."""
-    command = ["git", "for-each-ref", "--sort=creatordate", "--format=%(refname) %(objectname)", REFERENCES]
-    listed = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False).stdout
+    listed = git(root, "for-each-ref", "--sort=creatordate", "--format=%(refname) %(objectname)", REFERENCES) or ""
     named = [(reference.split("/"), commit) for reference, commit in map(str.split, listed.splitlines())]
     # Queues and results of running experiments are there too: refs/exps/celery/..., refs/exps/exec/...
     return [(parts[4], commit) for parts, commit in named if len(parts) == 5 and len(parts[2]) == 2]

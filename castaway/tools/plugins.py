@@ -5,24 +5,15 @@
 
 import keyword
 import re
-from importlib import resources
 from pathlib import Path
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from castaway.config.errors import CastawayError
 from castaway.config.params import Params
 from castaway.tasks.registry import task_code, task_names
 
-FILES = {
-    "pyproject.toml": "pyproject.toml.jinja",
-    "README.md": "README.md.jinja",
-    "castaway_{name}/__init__.py": "package.py.jinja",
-    "castaway_{name}/game.py": "game.py.jinja",
-    "castaway_{name}/task.py": "task.py.jinja",
-    "tests/test_{name}.py": "test.py.jinja",
-}
-"""What is written, by the template that it is made of."""
+TEMPLATES = Path(__file__).parent / "templates" / "new_task"  # in `package`, at the places of what is written
 
 
 def write_package(name: str, folder: Path) -> str:
@@ -38,18 +29,13 @@ def write_package(name: str, folder: Path) -> str:
     if folder.exists():
         raise CastawayError(f"{folder} is there already; name another folder with --to")
     values = {"name": name, "title": "".join(part.capitalize() for part in name.split("_")), "folder": str(folder)}
-    values["blocks"] = rendered("blocks.yaml.jinja", values)
-    for path, template in FILES.items():
-        target = folder / path.format(name=name)
+    maker = Environment(loader=FileSystemLoader(TEMPLATES), undefined=StrictUndefined, keep_trailing_newline=True)
+    values["blocks"] = maker.get_template("blocks.yaml.jinja").render(values)
+    for template in maker.list_templates(filter_func=lambda one: one.startswith("package/")):
+        target = folder / template.removeprefix("package/").removesuffix(".jinja").format(name=name)
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(rendered(template, values), "utf-8")
-    return rendered("next.txt.jinja", values).rstrip("\n")
-
-
-def rendered(template: str, values: dict[str, str]) -> str:
-    text = (resources.files(__package__) / "templates" / "new_task" / template).read_text("utf-8")
-    maker = Environment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)
-    return maker.from_string(text).render(values)
+        target.write_text(maker.get_template(template).render(values), "utf-8")
+    return maker.get_template("next.txt.jinja").render(values).rstrip("\n")
 
 
 def tasks_in_use(params: Params) -> list[str]:

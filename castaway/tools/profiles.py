@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import subprocess
 from collections.abc import Sequence
 from itertools import takewhile
 from pathlib import Path
@@ -12,6 +11,7 @@ from castaway.config.errors import CastawayError
 from castaway.config.params import Params
 from castaway.config.yaml_file import flatten
 from castaway.metrics.markdown import table
+from castaway.processes.environment import git
 from castaway.processes.hardware import GIBIBYTE, visible_devices
 from castaway.tasks.registry import read_params
 from castaway.tools.memory import misfit, needs, sizes_of
@@ -104,12 +104,10 @@ def put_in_place(path: Path, root: Path, force: bool) -> str:
 
 
 def _unsaved(root: Path) -> str:
-    command = ["git", "status", "--porcelain", "--ignored", "--", PARAMS]
-    try:
-        done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
+    changes = git(root, "status", "--porcelain", "--ignored", "--", PARAMS)
+    if changes is None:
         return "is in no git repository"
-    return "has changes that are not committed" if done.stdout.strip() else ""
+    return "has changes that are not committed" if changes else ""
 
 
 # Building a profile in a copy of the repository ----------------------------------------------------------------------
@@ -134,12 +132,11 @@ def check_fit(params: Params, place: Path, targets: Sequence[str]) -> None:
 
 def copy_files(root: Path, place: Path) -> None:
     """Copy the files that git tracks, and new ones that it does not ignore, if they have changed."""
-    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    try:
-        listed = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout.split("\0")
-    except (OSError, subprocess.CalledProcessError):
-        raise CastawayError(f"git cannot list the files in {root}, which a profile copies; use a git clone") from None
-    names = {name for name in listed if name and Path(name).parts[0] not in BUILT and (root / name).is_file()}
+    listed = git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    if listed is None:
+        raise CastawayError(f"git cannot list the files in {root}, which a profile copies; use a git clone")
+    paths = filter(None, listed.split("\0"))
+    names = {name for name in paths if Path(name).parts[0] not in BUILT and (root / name).is_file()}
     for name in names:
         source, target = root / name, place / name
         if not target.is_file() or target.read_bytes() != source.read_bytes():

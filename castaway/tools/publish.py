@@ -5,7 +5,6 @@ repository is changed.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from castaway.config.errors import CastawayError
@@ -18,14 +17,8 @@ CARD = "README.md"
 KEPT = (".safetensors", ".json", ".jinja", ".txt", ".model")  # endings of the files of a model that are uploaded
 
 
-@dataclass(frozen=True)
-class Upload:
-    files: Mapping[str, Path]  # name in the repository of the Hub to the file
-    card: str
-
-
-def upload_of(root: Path, run: str) -> Upload:
-    """The files and the card of a run's merged model; CastawayError if it is not here, or was not evaluated."""
+def upload_of(root: Path, run: str) -> tuple[dict[str, Path], str]:
+    """The files of a run's merged model by name, and its card; CastawayError if it is not here, or not evaluated."""
     folder = root / "data" / run / "merge"
     if not (folder / "config.json").is_file():
         raise CastawayError(f"{folder} holds no model; `dvc repro merge@{run}` or `dvc pull merge@{run}` brings it")
@@ -38,18 +31,18 @@ def upload_of(root: Path, run: str) -> Upload:
     ]
     lineage = table(["stage", "md5 of its output", "MLflow run", "commit"], ancestors, figures=False)
     parts = [card.rstrip(), "## Results on held-out episodes", results, "## What made it", lineage]
-    return Upload(files, "\n\n".join(parts) + "\n")
+    return files, "\n\n".join(parts) + "\n"
 
 
-def publish(upload: Upload, repository: str, *, private: bool, message: str) -> str:
+def publish(files: Mapping[str, Path], card: str, repository: str, *, private: bool, message: str) -> str:
     """Create the repository `OWNER/NAME` on the Hub if need be, upload all in one commit, and return its address."""
     from httpx2 import HTTPError  # the Hub's client lets its errors through
     from huggingface_hub import CommitOperationAdd, HfApi
     from huggingface_hub.errors import HFValidationError
 
     api = HfApi()
-    operations = [CommitOperationAdd(name, path) for name, path in upload.files.items()]
-    operations.append(CommitOperationAdd(CARD, upload.card.encode()))
+    operations = [CommitOperationAdd(name, path) for name, path in files.items()]
+    operations.append(CommitOperationAdd(CARD, card.encode()))
     try:
         api.create_repo(repository, private=private, exist_ok=True)
         return str(api.create_commit(repository, operations, commit_message=message).commit_url)

@@ -13,8 +13,8 @@ from castaway.config.errors import CastawayError
 from castaway.config.params import Params
 from castaway.datasets.jsonl import CORRECTIONS, read_rows, reply_text
 from castaway.metrics import ledger
-from castaway.metrics.built import Figures, built, figure, from_file, from_stage
-from castaway.metrics.markdown import share
+from castaway.metrics.built import Figures, built, evaluated, from_file, from_stage
+from castaway.metrics.markdown import interval, share
 from castaway.metrics.results import PLAYERS, verdict
 from castaway.rollout.episodes import Row, read_episode
 from castaway.rollout.outcomes import POLICIES
@@ -105,15 +105,10 @@ def _players(evaluate: Figures) -> list[list[str]]:
     ]
 
 
-def _interval(figures: Figures, name: str) -> tuple[float, float, float]:
-    value, low, high = (float(figure(figures, f"{name}{end}")) for end in ("", "_low", "_high"))
-    return value, low, high
-
-
 def _held_out(evaluate: Figures) -> dict[str, Levels]:
     """The rates of each policy alone on held-out episodes, by the name of the rate."""
-    own = {name: figure(evaluate, name) for name in POLICIES if name in evaluate}
-    return {rate: {name: _interval(one, rate) for name, one in own.items()} for rate in RATES}
+    own = {name: evaluate[name] for name in POLICIES if name in evaluate}
+    return {rate: {name: interval(one, rate) for name, one in own.items()} for rate in RATES}
 
 
 def _learning(path: Path, held_out: Mapping[str, Levels]) -> dict[str, Markup]:
@@ -159,13 +154,10 @@ def _rows(path: Path) -> list[Row]:
 def learning_picture(root: Path, params: Params) -> str:
     """Success by PPO step of every run that was evaluated, as SVG."""
     shares = {}
-    for run in params.tasks:
-        if built(root, run, "evaluate").figures:
-            held_out = from_stage(root, run, "evaluate", _held_out)["success_rate"]
-            series = _training(_rows(root / "data" / run / "plots" / "ppo.json"), "success_rate")
-            shares[run] = (series, {f"{name}, held out": interval for name, interval in held_out.items()})
-    if not shares:
-        raise CastawayError(f"no run of {root.resolve()} has an evaluation; `dvc repro` builds them")
+    for run in evaluated(root, params.tasks):
+        held_out = from_stage(root, run, "evaluate", _held_out)["success_rate"]
+        series = _training(_rows(root / "data" / run / "plots" / "ppo.json"), "success_rate")
+        shares[run] = (series, {f"{name}, held out": one for name, one in held_out.items()})
     return panels(f"Success by PPO step: {', '.join(shares)}", shares)
 
 
@@ -213,8 +205,8 @@ def _corrections(path: Path) -> tuple[list[dict[str, Any]], int]:
 
 
 def _disputes(agreement: Figures) -> tuple[dict[str, int], dict[str, Figures]]:
-    kinds = figure(agreement, "disputes").items()
-    return figure(agreement, "judged_by"), dict(sorted(kinds, key=lambda item: -int(figure(item[1], "count"))))
+    kinds = agreement["disputes"].items()
+    return agreement["judged_by"], dict(sorted(kinds, key=lambda item: -int(item[1]["count"])))
 
 
 def _cut(text: str) -> str:

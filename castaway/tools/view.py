@@ -68,7 +68,7 @@ class TaskView:
 
     def page(self, rows: Sequence[Row]) -> str:
         """A saved episode as one HTML file, by default one that steps through its moments."""
-        return episode_page(rows, self.state)
+        return render("episode.html.jinja", replay=replay_of(rows, self.state))
 
 
 def view_of(task: str, game: Section | None = None) -> TaskView:
@@ -129,10 +129,6 @@ def replay_of(rows: Sequence[Row], state: State = values) -> Replay:
 
 def _cut(text: str) -> str:
     return f"{text[:LONGEST]}\n[the rest is in the file]" if len(text) > LONGEST else text
-
-
-def episode_page(rows: Sequence[Row], state: State = values) -> str:
-    return render("episode.html.jinja", replay=replay_of(rows, state))
 
 
 def render(template: str, **content: Any) -> str:

@@ -111,11 +111,7 @@ class Curves:
             self._rows.setdefault(row.pop("step"), {}).update(row)
 
     def add(self, step: int, values: Mapping[str, float]) -> None:
-        """Add one point to each curve in `values`.
-
-        Raises:
-            CastawayError: a value is NaN or infinite: no plot can show it, and what is trained on is no use.
-        """
+        """Add one point to each curve; CastawayError for NaN and infinity: what is trained on them is of no use."""
         finite = {name: float(value) for name, value in values.items() if math.isfinite(value)}
         for name in values.keys() - finite.keys():
             raise CastawayError(f"step {step}: the curve {name} is {values[name]}, expected a finite number")

@@ -186,11 +186,10 @@ def judge(
         refusals += [f"success may be {percent(low)}, and gate.success_rate is {percent(gate.success_rate)}"]
     if high > gate.invalid_rate:
         refusals += [f"invalid replies may be {percent(high)}, and gate.invalid_rate is {percent(gate.invalid_rate)}"]
-    if champion is None:
-        return Verdict(tuple(refusals), "")
-    difference, count = paired_difference(own, champion)
+    difference, count = paired_difference(own, champion or {})
     if not count:
-        refusals.append("the champion was evaluated on other ids; build it again with this seed to compare the two")
+        if champion is not None:
+            refusals.append("the champion was evaluated on other ids; build it again with this seed to compare the two")
         return Verdict(tuple(refusals), "")
     compared = (
         f"success {100 * difference.value:+.1f} points ({100 * difference.low:+.1f} to {100 * difference.high:+.1f}) "

@@ -150,11 +150,14 @@ class StageRun:
         self._mlflow = store.client(self._opened)
         self._opened += 1
         experiment = store.experiment_id(self._mlflow, self._declared.root)
-        if self.run_id is None or not self._restored():
+        run = unless_missing(lambda: self._mlflow.get_run(self.run_id)) if self.run_id else None
+        if run is None:
             store.close_left_open(self._mlflow, experiment, self._declared.root)
             name = self._declared.address
             run = self._mlflow.create_run(experiment, start_time=self._began, run_name=name, tags=self._tags)
             self.run_id, self.model_id, self._written, self._described = run.info.run_id, None, 0, False
+        elif run.info.lifecycle_stage != "active":
+            self._mlflow.restore_run(self.run_id)
         if not self._described:
             data = self._declared.inputs.data
             models = [record_of(self._declared.root, path).get("model_id") for path in data]
@@ -162,12 +165,6 @@ class StageRun:
             known = [one for one in models if one and unless_missing(partial(self._mlflow.get_logged_model, one))]
             store.describe(self._mlflow, str(self.run_id), self._declared.name, self._params, data, known)
             self._described = True
-
-    def _restored(self) -> bool:
-        run = unless_missing(lambda: self._mlflow.get_run(self.run_id))
-        if run and run.info.lifecycle_stage != "active":
-            self._mlflow.restore_run(self.run_id)
-        return run is not None
 
 
 def _now() -> int:

@@ -13,7 +13,6 @@ import sqlite3
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -246,24 +245,21 @@ def log_results(
     from castaway.tools.view import view_of
 
     view = view_of(str(params[f"tasks.{run}.task"]))
-
-    def log_charts() -> None:
+    with _or_warn("write the report"):
+        mlflow.log_text(run_id, report_page(root, run), "report.html")
+    with _or_warn("draw charts"):
         for name, (groups, figure) in view.charts(figures).items():
             mlflow.log_text(run_id, grouped_bars(groups, figure), f"charts/{name}")
-
-    def log_page(path: Path) -> None:
-        mlflow.log_text(run_id, view.page(read_episode(path)), f"replays/{path.parent.name}-{path.stem}.html")
-
-    _or_warn("write the report", lambda: mlflow.log_text(run_id, report_page(root, run), "report.html"))
-    _or_warn("draw charts", log_charts)
     episodes = list((root / "data" / run / "evaluate").glob("*/*.jsonl"))
     episodes.sort(key=lambda path: (path.parent.name != "final", path.parent.name, len(path.stem), path.stem))
     for path in episodes[:REPLAYS]:
-        _or_warn(f"show {path.parent.name}/{path.name}", partial(log_page, path))
+        with _or_warn(f"show {path.parent.name}/{path.name}"):
+            mlflow.log_text(run_id, view.page(read_episode(path)), f"replays/{path.parent.name}-{path.stem}.html")
 
 
-def _or_warn(what: str, action: Callable[[], None]) -> None:
+@contextmanager
+def _or_warn(what: str) -> Iterator[None]:
     try:
-        action()
+        yield
     except Exception as error:
         warn(f"could not {what}, going on without it", error)

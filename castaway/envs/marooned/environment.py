@@ -24,6 +24,8 @@ from castaway.envs.marooned.state import Sailor
 from castaway.envs.marooned.teaching import MaroonedRules
 from castaway.tasks.environment import Message, Outcome, Prompt, TextEnvironment
 
+SAVED = ("role", "energy", "ate", "poisoned_on", "alive", "ejected")  # of each sailor, as it is, in a snapshot
+
 
 class MaroonedEnvironment(TextEnvironment):
     name = "marooned"
@@ -106,14 +108,9 @@ class MaroonedEnvironment(TextEnvironment):
             "weather": "",  # of saved episodes: there is none any more
             "sailors": {
                 sailor.name: {
-                    "role": sailor.role,
+                    **{name: getattr(sailor, name) for name in SAVED},
                     "place": list(sailor.place),
-                    "energy": sailor.energy,
                     "backpack": dict(sorted(sailor.backpack.items())),
-                    "ate": sailor.ate,
-                    "poisoned_on": sailor.poisoned_on,
-                    "alive": sailor.alive,
-                    "ejected": sailor.ejected,
                 }
                 for sailor in world.sailors.values()
             },

@@ -87,6 +87,7 @@ def observe(world: World, sailor: Sailor) -> Observation:
     scenario = world.scenario
     phase, _ = phase_at(scenario, world.turn)
     vision = scenario.levels[sailor.place[0]].vision
+    rested = world.clock - sailor.last_message
     _look(world, sailor, vision)
     return Observation(
         scenario=scenario,
@@ -114,7 +115,7 @@ def observe(world: World, sailor: Sailor) -> Observation:
         vote_over=world.voted_today,
         mistaken=world.mistakes >= scenario.mistakes,
         messages=tuple(sailor.inbox[-6:]),
-        messages_left=_messages_left(world, sailor, phase),
+        messages_left=max(0, phase.messages - sailor.messages) if rested >= phase.message_every else 0,
         framed=sailor.framed,
         sos_sent=sailor.sos_on == world.day,
         note=sailor.note,
@@ -144,9 +145,3 @@ def _mate(world: World, sailor: Sailor, other: Sailor, vision: int) -> Mate:
     in_sight = distance(sailor.place, other.place) <= vision
     known = in_sight or sailor.role == "traitor"
     return Mate(other.name, "alive", other.place if known else None, symptoms_of(other, world) if in_sight else "")
-
-
-def _messages_left(world: World, sailor: Sailor, phase: Phase) -> int:
-    if world.clock - sailor.last_message < phase.message_every:
-        return 0
-    return max(0, phase.messages - sailor.messages)

@@ -8,54 +8,49 @@ from functools import cache, cached_property
 from importlib import resources
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from ruamel.yaml import YAML
 
 from castaway.config.errors import CastawayError
+from castaway.config.section import Natural, PositiveInteger, Section
 
-Natural = Annotated[int, Field(ge=0)]
-Counting = Annotated[int, Field(gt=0)]
 Percent = Annotated[int, Field(ge=0, le=100)]
 
 
-class Data(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class Level(Data):
+class Level(Section):
     """One level of the island: x grows east, y grows south."""
 
     height: int  # the z coordinate: CLIMB UP leads to a level of greater height
-    width: Counting
-    depth: Counting
+    width: PositiveInteger
+    depth: PositiveInteger
     vision: Natural  # how far a sailor sees, in tiles (Chebyshev distance)
     stairs: dict[str, list[int] | None]  # level that a stair leads to, and its place [x, y]; null for a random one
     piles: dict[str, Natural]  # resource to number of piles
 
 
-class Component(Data):
+class Component(Section):
     """A component of the ship. It is built in equal steps with materials from the common store."""
 
     share: Percent  # its share of the ship's progress, in percent
-    step_cost: dict[str, Counting]  # resource to the units that one BUILD takes from the store
-    steps: Counting  # number of BUILDs that finish it
+    step_cost: dict[str, PositiveInteger]  # resource to the units that one BUILD takes from the store
+    steps: PositiveInteger  # number of BUILDs that finish it
     after: str | None  # the component that must be finished first
 
 
-class Phase(Data):
+class Phase(Section):
     name: Literal["morning", "exploration", "evening", "discussion"]
-    turns: Counting
+    turns: PositiveInteger
     work: bool  # whether sailors may move, climb, gather, poison and sabotage
     vote: bool  # whether sailors may accuse, call votes, vote and be searched
     messages: Natural
-    message_every: Counting  # smallest number of turns from one message of a sailor to its next one
+    message_every: PositiveInteger  # smallest number of turns from one message of a sailor to its next one
 
 
-class Energy(Data):
+class Energy(Section):
     """The energy that work costs. The traitor pays `traitor_discount` percent less, rounded up."""
 
-    start: Counting
-    most: Counting
+    start: PositiveInteger
+    most: PositiveInteger
     walk: Natural
     climb_up: Natural
     climb_down: Natural
@@ -66,15 +61,15 @@ class Energy(Data):
     hungry: Natural  # energy lost at dawn by a sailor that did not; a sailor without energy dies
 
 
-class Poison(Data):
+class Poison(Section):
     """When poison has an effect, in days since the poisoning: early symptoms, severe symptoms, death."""
 
-    early: Counting
-    severe: Counting
-    death: Counting
+    early: PositiveInteger
+    severe: PositiveInteger
+    death: PositiveInteger
 
 
-class Evidence(Data):
+class Evidence(Section):
     """Strengths of the entries of the public log, 0 to 100; null switches it off."""
 
     witness: Natural  # largest distance at which a sailor recognises what another one does, in tiles
@@ -88,7 +83,7 @@ class Evidence(Data):
     framing: list[Percent]  # lowest and highest strength of planted evidence
 
 
-class RoleRewards(Data):
+class RoleRewards(Section):
     turn: float
     gather: float
     deposit: float
@@ -108,28 +103,28 @@ class RoleRewards(Data):
     named: float  # added once, when a sailor is named in more than `Scenario.named_limit` entries of evidence
 
 
-class Scenario(Data):
+class Scenario(Section):
     name: str
     crew: Annotated[list[str], Field(min_length=3)]
-    days: Counting
+    days: PositiveInteger
     levels: dict[str, Level]
     camp: list[int]  # the tile [x, y] of store and ship, on the level of height 0
     scattered: bool  # whether sailors begin on random tiles of the ground level instead of at the camp
-    backpack: Counting  # largest number of units that a sailor can carry
-    pile_amount: Counting  # units in a new pile
-    gather_amount: Counting  # largest number of units that one GATHER takes
+    backpack: PositiveInteger  # largest number of units that a sailor can carry
+    pile_amount: PositiveInteger  # units in a new pile
+    gather_amount: PositiveInteger  # largest number of units that one GATHER takes
     resources: list[str]
-    food: dict[str, Counting]  # food to the energy that one unit restores
+    food: dict[str, PositiveInteger]  # food to the energy that one unit restores
     poison_type: str
     antidote_type: str
     components: dict[str, Component]
-    builders: Counting  # number of living sailors that must be at the camp for a BUILD
+    builders: PositiveInteger  # number of living sailors that must be at the camp for a BUILD
     phases: Annotated[list[Phase], Field(min_length=1)]
-    quorum: Counting  # smallest number of living sailors with which a vote can be called
+    quorum: PositiveInteger  # smallest number of living sailors with which a vote can be called
     majority: Percent  # a sailor is ejected by the votes of more than this percentage of the living sailors
-    mistakes: Counting  # number of ejected innocents after which no more votes can be called
-    vote_turns: Counting  # number of turns that a vote is open, if its phase does not end before
-    message_length: Counting  # most characters of a message
+    mistakes: PositiveInteger  # number of ejected innocents after which no more votes can be called
+    vote_turns: PositiveInteger  # number of turns that a vote is open, if its phase does not end before
+    message_length: PositiveInteger  # most characters of a message
     energy: Energy
     poison: Poison
     sabotage_points: list[Percent]  # lowest and highest number of points that a component loses by SABOTAGE
@@ -140,7 +135,7 @@ class Scenario(Data):
     named_limit: Natural
     colonist: RoleRewards
     traitor: RoleRewards
-    least_alive: Counting  # the traitor wins if fewer sailors are alive
+    least_alive: PositiveInteger  # the traitor wins if fewer sailors are alive
 
     @cached_property
     def materials(self) -> tuple[str, ...]:

@@ -39,8 +39,7 @@ class MaroonedRules:
     def refusal(self, observation: Observation, action: str) -> Refusal | None:
         return read(observation, action)[1]
 
-    def legal_actions(self, observation: Observation) -> tuple[str, ...]:
-        return legal_actions(observation)
+    legal_actions = staticmethod(legal_actions)
 
     def repair(self, observation: Observation, text: str) -> str:
         """The legal action closest in meaning: first by the intention behind the verb, then by text similarity."""

@@ -11,7 +11,7 @@ six deals, the same deals occur all the same.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import overload
+from typing import Any
 
 from castaway.config.errors import CastawayError
 from castaway.envs.openspiel.games import GAMES, Game, player_count
@@ -98,11 +98,8 @@ class Tables(Sequence[int]):
     def __len__(self) -> int:
         return EPISODES * len(self.tables)
 
-    @overload
-    def __getitem__(self, place: int) -> int: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[int]: ...
-    def __getitem__(self, place: int | slice) -> int | list[int]:
+    def __getitem__(self, place: Any) -> Any:
+        """The id at a place, or the list of those of a slice."""
         if isinstance(place, slice):
             return [self[number] for number in range(len(self))[place]]
         rest, at = divmod(range(len(self))[place], len(self.tables))

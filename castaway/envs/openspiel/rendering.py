@@ -9,6 +9,7 @@
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from operator import attrgetter
 
 from castaway.envs.openspiel.boards import grid, pile_and_take, pile_sizes, sides_of_boxes
 from castaway.envs.openspiel.games import Observation
@@ -50,8 +51,7 @@ def rules(observation: Observation) -> str:
 # Boards ------------------------------------------------------------------------------------------------------------
 
 
-def _own_text(observation: Observation) -> str:
-    return observation.text
+_own_text: Text = attrgetter("text")
 
 
 def _own_name(observation: Observation, move: str, number: int) -> str:

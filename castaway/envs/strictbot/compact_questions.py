@@ -158,10 +158,8 @@ def _frames() -> tuple[tuple[Form, str, str], ...]:
 
 def frame_of(asked: str) -> tuple[Form, str, str]:
     """Form, and words before and after the core; `form_of` tells open questions from conclusions in the same frame."""
-    for form, before, after in _frames():
-        if asked.startswith(before) and asked.endswith(after):
-            return form, before, after
-    raise AssertionError("every question stands in the frame that has no words")
+    # Every question stands in the frame that has no words, the last one.
+    return next(frame for frame in _frames() if asked.startswith(frame[1]) and asked.endswith(frame[2]))
 
 
 def core_of(asked: str) -> str:
@@ -228,8 +226,7 @@ UNNAMED, AMONG_OTHERS = 0.25, 0.5
 """Share of the open questions naming the fact that are changed not to name it, since twice as many in the bank do; and
 of those about one thing `and` another that get one of the two as their fact, and have to be answered all the same."""
 EXCHANGED = 0.5  # share of PPO's conclusions with `perhaps` and `surely` exchanged: then only they tell the kind
-LONGEST = 5
-"""Most words of a synthetic fact for PPO: longer ones are too seldom answered to learn from."""
+LONGEST = 5  # most words of a synthetic fact for PPO: longer ones are too seldom answered to learn from
 
 
 def short_synthetic_question(question: Question, random: Random) -> Question:

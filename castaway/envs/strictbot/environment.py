@@ -136,11 +136,7 @@ class StrictbotEnvironment(TextEnvironment):
         return {
             "questions": {
                 agent: {
-                    "asked": question.asked,
-                    "fact": question.fact,
-                    "kind": question.kind,
-                    "family": question.family,
-                    "level": question.level,
+                    **{name: getattr(question, name) for name in ("asked", "fact", "kind", "family", "level")},
                     "answer": self._answers.get(agent, ""),
                     "terms": dict(self._terms.get(agent, {})),
                 }

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
+from castaway.config.section import Section
 from castaway.envs.strictbot.environment import StrictbotEnvironment, StrictbotRules
 from castaway.envs.strictbot.language import Language
 from castaway.envs.strictbot.pairs import NO_REASONING
@@ -27,9 +28,7 @@ LEVEL_FIELDS = ((1, "help"), (2, "challenge"), (3, "correction"))
 Words = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[ -~]+$")]
 
 
-class Exercise(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
+class Exercise(Section):
     asked: Words
     fact: Words
     false: Words

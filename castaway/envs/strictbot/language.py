@@ -98,11 +98,8 @@ class Language:
 
     @cached_property
     def _facts(self) -> dict[str, str]:
-        facts: dict[str, str] = {}
-        for question in self.bank.questions:
-            fact = question.false if question.opposite else question.fact
-            facts.setdefault(" ".join(self.reader.words(question.asked)), fact)
-        return facts
+        rows = ((one.asked, one.false if one.opposite else one.fact) for one in reversed(self.bank.questions))
+        return {" ".join(self.reader.words(asked)): fact for asked, fact in rows}
 
 
 @cache

@@ -88,16 +88,12 @@ def toxicity(answer: str, model: str | None = None) -> float:
 
     CastawayError if the classifier cannot be loaded, or has no label `toxic`.
     """
-    if model is None:
-        return round(_by_library(answer), 6)
-    return round(next(row["score"] for row in _classifier(model)(answer)[0] if row["label"].lower() == "toxic"), 6)
-
-
-def _by_library(answer: str) -> float:
+    if model is not None:
+        return round(next(row["score"] for row in _classifier(model)(answer)[0] if row["label"].lower() == "toxic"), 6)
     vectorizer, weights, bias, slopes, offsets = _model()
     decisions = (vectorizer.transform([answer]) @ weights)[0] + bias
     # Each linear model of the ensemble has its own sigmoid (Platt scaling); the result is their mean.
-    return float((1 / (1 + numpy.exp(slopes * decisions + offsets))).mean())
+    return round(float((1 / (1 + numpy.exp(slopes * decisions + offsets))).mean()), 6)
 
 
 @cache

@@ -15,4 +15,6 @@ def group(about: str, **options: Any) -> typer.Typer:
         if context.invoked_subcommand is None:
             typer.echo(context.get_help())
 
-    return typer.Typer(help=about, invoke_without_command=True, callback=show_help, rich_markup_mode=None, **options)
+    return typer.Typer(
+        help=about, invoke_without_command=True, callback=show_help, rich_markup_mode="markdown", **options
+    )

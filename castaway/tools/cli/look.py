@@ -27,7 +27,7 @@ def results(
     `<!-- /headline -->`; of one run, all or an experiment, between `<!-- results -->` and `<!-- /results -->`.
     """
     from castaway.config.mistakes import did_you_mean
-    from castaway.metrics.built import built
+    from castaway.metrics.built import evaluated
     from castaway.metrics.experiments import experiment_report
     from castaway.metrics.results import headline_table, run_report
     from castaway.tasks.registry import read_params, task_class
@@ -36,9 +36,7 @@ def results(
         write_or_print(experiment_report(root, run, figure), "results", write)
         return
     params = read_params(root / "params.yaml")
-    runs = [name for name in params.tasks if built(root, name, "evaluate").figures]
-    if not runs:
-        raise CastawayError(f"no run of {root.resolve()} has an evaluation; `dvc repro` builds them")
+    runs = evaluated(root, params.tasks)
     if run and run not in runs:
         raise CastawayError(f"there is no evaluation of {run!r}; {did_you_mean(run, runs)}")
     if not (run or every):
@@ -88,11 +86,11 @@ def replay(
     """
     from castaway.rollout.episodes import read_episode
     from castaway.tools.marooned.view import is_of_marooned, replay_page
-    from castaway.tools.view import episode_page
+    from castaway.tools.view import TaskView
 
     # Not next to the episode: its folder is an output of a stage, which DVC would take for changed.
     rows, place = read_episode(path), to or root / "scratch" / f"{path.stem}.html"
-    write_page(place, replay_page(rows) if is_of_marooned(rows) else episode_page(rows))
+    write_page(place, replay_page(rows) if is_of_marooned(rows) else TaskView("").page(rows))
 
 
 def images(

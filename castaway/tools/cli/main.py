@@ -42,15 +42,6 @@ class Groups(TyperGroup):
         print(f"error: {' '.join(problem.split())}", file=sys.stderr)
         sys.exit(2)
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        groups: dict[str, list[tuple[str, str]]] = {}
-        for name, command in self.commands.items():
-            heading = getattr(command, "rich_help_panel", "")
-            groups.setdefault(heading, []).append((name, command.get_short_help_str(60)))
-        for heading, lines in groups.items():
-            with formatter.section(heading):
-                formatter.write_dl(lines, col_max=12)
-
 
 app = group(
     "Set up, look at results, compare, play and serve. To build, use `dvc repro`.",
@@ -184,14 +175,14 @@ def push(
 
     if repository.count("/") != 1 or not all(repository.split("/")):
         raise CastawayError(f"the repository is {repository!r}, expected OWNER/NAME")
-    upload = upload_of(root, run)
+    files, card = upload_of(root, run)
     if not yes:
-        typer.echo(upload.card)
-        for name, path in upload.files.items():
+        typer.echo(card)
+        for name, path in files.items():
             typer.echo(f"{path.stat().st_size / 2**20:10.2f} MiB  {name}")
         typer.echo("nothing was uploaded; --yes does it")
         return
-    typer.echo(publish(upload, repository, private=not public, message=f"Castaway: the run {run}"))
+    typer.echo(publish(files, card, repository, private=not public, message=f"Castaway: the run {run}"))
 
 
 for heading, commands in {

@@ -1,5 +1,6 @@
 """`castaway teacher`: serve a teacher model, and check its verdicts."""
 
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -85,14 +86,12 @@ def check(
     # The expert's action, the same said twice, and two without sense.
     said = (action, f"{action} {action}", "DANCE", "I do not know")
     attempts = [Attempt.of(prompt, str(Reply("I think", one))) for one in said]
-    teacher = ServedTeacher(task.rubric(), environment.rules, endpoint, ServedOptions())
-    try:
-        judged = teacher.judge(attempts)
-    except TeacherOutage as error:
-        # Its advice is for a stage, which can go on later.
-        raise CastawayError(str(error).partition("; start it and run")[0]) from None
-    finally:
-        teacher.close()
+    with closing(ServedTeacher(task.rubric(), environment.rules, endpoint, ServedOptions())) as teacher:
+        try:
+            judged = teacher.judge(attempts)
+        except TeacherOutage as error:
+            # Its advice is for a stage, which can go on later.
+            raise CastawayError(str(error).partition("; start it and run")[0]) from None
     rows = []
     for attempt, verdict, rules in zip(attempts, judged, RulesTeacher(environment.rules).judge(attempts), strict=True):
         verdicts = [f"{v.action} {v.penalty:g}{'' if v.valid else ' (corrected)'}" for v in (verdict, rules)]

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from castaway.config.errors import CastawayError
@@ -27,8 +28,9 @@ def play_game(
     name = sailor or environment.agents[task_id % len(environment.agents)]
     if name not in environment.agents:
         raise CastawayError(f"there is no sailor {name!r}: choose one of {', '.join(environment.agents)}")
-    others = _scripted if model is None else _model_policy(model)
-    policy = _with_person(name, others)
+    policy = _with_person(name, _scripted if model is None else _model_policy(model))
+    environment.reset(task_id, "all")
+    print(full.system_text(environment.observation(name)), f"\n\n{HELP}")
     [episode] = play_episodes(lambda: environment, [(task_id, "all")], policy, None, keep_snapshots=int(bool(save)))
     sailors = environment.snapshot()["sailors"]
     traitor = next(one for one in environment.agents if sailors[one]["role"] == "traitor")
@@ -41,16 +43,11 @@ def play_game(
 
 
 def _with_person(name: str, others: Policy) -> Policy:
-    turns = [0]
-
     def policy(prompts: Sequence[Prompt]) -> list[Generation]:
         asked = {prompt.agent: prompt for prompt in prompts}
         rest = [prompt for prompt in prompts if prompt.agent != name]
         answers = dict(zip((prompt.agent for prompt in rest), others(rest), strict=True))
         if name in asked:
-            if not turns[0]:
-                print(full.system_text(asked[name].observation), f"\n\n{HELP}")
-            turns[0] += 1
             answers[name] = Generation(str(Reply("typed by a person", _ask(asked[name]))))
         return [answers[prompt.agent] for prompt in prompts]
 
@@ -59,19 +56,15 @@ def _with_person(name: str, others: Policy) -> Policy:
 
 def _ask(prompt: Prompt) -> str:
     print(f"\n{map_in_sight(prompt.observation)}\n{full.user_text(prompt.observation)}")
-    while True:
-        try:
-            typed = input(f"{prompt.agent}> ").strip()
-        except EOFError:
-            raise CastawayError("the game was left before its end") from None
-        if typed == "quit":
-            raise CastawayError("the game was left before its end")
-        if typed == "rules":
-            print(full.system_text(prompt.observation))
-        elif (refusal := read(prompt.observation, typed)[1]) is None:
-            return typed
-        else:
-            print(clean(refusal.sentence))
+    with suppress(EOFError):
+        for typed in iter(lambda: input(f"{prompt.agent}> ").strip(), "quit"):
+            if typed == "rules":
+                print(full.system_text(prompt.observation))
+            elif (refusal := read(prompt.observation, typed)[1]) is None:
+                return typed
+            else:
+                print(clean(refusal.sentence))
+    raise CastawayError("the game was left before its end")
 
 
 def _scripted(prompts: Sequence[Prompt]) -> list[Generation]:

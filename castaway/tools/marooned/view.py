@@ -134,14 +134,11 @@ def _scenario(moment: Row) -> Scenario:
 
 def _island(scenario: Scenario) -> Data:
     return {
-        "name": scenario.name,
-        "crew": scenario.crew,
+        **scenario.model_dump(include={"name", "crew", "backpack", "days"}),
         "levels": {name: level.model_dump(exclude={"stairs", "piles"}) for name, level in scenario.levels.items()},
         "camp": [scenario.ground, *scenario.camp],
         "components": {name: part.share for name, part in scenario.components.items()},
         "energy": scenario.energy.most,
-        "backpack": scenario.backpack,
-        "days": scenario.days,
     }
 
 
@@ -154,8 +151,7 @@ def _truth(scenario: Scenario, moment: Row) -> Data:
         "clues": len(moment["clues"]),
         "said": moment.get("said", {}),
         "did": moment.get("actions", {}),
-        "winner": moment.get("winner", ""),
-        "ending": moment.get("ending", ""),
+        **{name: moment.get(name, "") for name in ("winner", "ending")},
     }
 
 
@@ -199,16 +195,9 @@ def _known(observation: Observation) -> Data:
         mate.name: {"status": mate.status, "place": list(mate.place) if mate.place else None, "symptoms": mate.symptoms}
         for mate in observation.mates
     }
-    return {
-        "place": list(observation.place),
-        "vision": observation.vision,
-        "symptoms": observation.symptoms,
-        "note": observation.note,
-        "mates": mates,
-        "piles": {pile.id: [*pile.place, pile.amount] for pile in observation.piles},
-        "vote": observation.vote_open,
-        "voted": observation.voted,
-    }
+    same = {name: getattr(observation, name) for name in ("vision", "symptoms", "note", "voted")}
+    piles = {pile.id: [*pile.place, pile.amount] for pile in observation.piles}
+    return {**same, "place": list(observation.place), "mates": mates, "piles": piles, "vote": observation.vote_open}
 
 
 def _changes(moments: Sequence[Data]) -> list[Data]:

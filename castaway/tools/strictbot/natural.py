@@ -24,10 +24,10 @@ from castaway.models.training import seed_everything
 from castaway.tasks.intervals import proportion
 from castaway.tasks.reply import parse_reply
 from castaway.tools.chat import load_chat
+from castaway.tools.cli.main import CHAT_TEMPERATURE, CHAT_TOKENS
 from castaway.tools.strictbot.view import StrictbotView
 
 QUESTIONS = Path(__file__).parents[3] / "tests" / "castaway" / "envs" / "strictbot" / "natural.yaml"
-TEMPERATURE, TOKENS = 0.3, 96  # as `castaway chat` has them if nothing else is asked for
 HEADER = ["model", "right level and fact", "right level", "right fact"]
 
 
@@ -60,15 +60,8 @@ def named(text: str) -> tuple[str, Path]:
 def answers(folder: Path, rendering: Rendering) -> Iterator[dict[str, Any]]:
     """What the model in `folder` answers to each question, with the level wanted and the level produced (0: none)."""
     seed_everything(1, threads=1)
-    game = StrictbotParams(
-        rendering=rendering,
-        factual_weight=1.0,
-        constructiveness_weight=0.5,
-        toxicity_weight=2.0,
-        toxicity_model=None,
-        inconsistency_weight=1.0,
-    )
-    chat = load_chat(folder, StrictbotView("strictbot", game).chat_messages, TEMPERATURE, TOKENS)
+    game = StrictbotParams.model_construct(rendering=rendering)  # a chat pays no rewards
+    chat = load_chat(folder, StrictbotView("strictbot", game).chat_messages, CHAT_TEMPERATURE, CHAT_TOKENS)
     language = language_of(rendering)
     for row in YAML(typ="safe", pure=True).load(QUESTIONS.read_text("utf-8")):
         chat.history.clear()

@@ -83,7 +83,7 @@ def test_what_cannot_be_uploaded_is_told(root: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(CastawayError, match=r"two/merge holds no model; `dvc repro merge@two`"):
         upload_of(root, "two")
     with pytest.raises(CastawayError, match="a b was not uploaded"):
-        publish(upload_of(root, "one"), "a b", private=True, message="x")
+        publish(*upload_of(root, "one"), "a b", private=True, message="x")
     monkeypatch.setattr(HfApi, "create_repo", refuse)
     sentence = told(castaway("push", "one", "you/one", "--yes", "--root", str(root)))
     assert "you/one was not uploaded to" in sentence and "403" in sentence and "HF_TOKEN" in sentence

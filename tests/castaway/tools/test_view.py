@@ -13,7 +13,7 @@ from castaway.rollout.play import Generation, play_episodes
 from castaway.tasks.environment import Prompt
 from castaway.tasks.registry import task_of
 from castaway.tools.transcript import episode_text
-from castaway.tools.view import episode_page, replay_of
+from castaway.tools.view import TaskView, replay_of
 from tests.castaway.tools.browser import chromium
 from tests.shipped import PARAMS
 
@@ -40,7 +40,7 @@ def test_an_episode_of_each_task_is_stepped_through(run: str, tmp_path: Path) ->
     replay = replay_of(rows)
     assert len(replay.moments) == len(rows) - 1
     place = tmp_path / "page.html"
-    place.write_text(episode_page(rows), encoding="utf-8")
+    place.write_text(TaskView(run).page(rows), encoding="utf-8")
     with chromium() as browser:
         page = browser.new_page(viewport={"width": 380, "height": 700})
         asked: list[str] = []

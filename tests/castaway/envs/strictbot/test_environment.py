@@ -12,7 +12,7 @@ from castaway.envs.strictbot.question_bank import Observation
 from castaway.tasks.environment import HELD_OUT_START, Outcome
 from castaway.tasks.reply import Reply, parse_reply
 from castaway.tasks.verdict import Attempt
-from castaway.teacher.rules import PENALTY_RULES, RulesTeacher
+from castaway.teacher.rules import PENALTIES, RulesTeacher
 from castaway.tools.checker import check_environment
 from tests.castaway.envs.strictbot.renderings import LANGUAGES, PARAMS, TASKS, prompts
 
@@ -80,8 +80,8 @@ def test_the_teacher_corrects_to_the_level_that_is_deserved() -> None:
 def test_what_is_no_answer_is_refused(answer: str, severity: str) -> None:
     refusal = StrictbotRules(LANGUAGE).refusal(Observation("is it so", "it is so"), answer)
     assert refusal is not None and refusal.severity == severity
-    dearest = min(rule.penalty for rule in PENALTY_RULES.values())
-    assert PENALTY_RULES[refusal.severity].penalty == dearest, "cheaper, it would be a way out"
+    dearest = min(PENALTIES.values())
+    assert PENALTIES[refusal.severity] == dearest, "cheaper, it would be a way out"
 
 
 def outcome(wanted: int, produced: int, family: str, factual: float = 1.0, toxic: float = 0.0) -> Outcome:

@@ -36,7 +36,7 @@ def test_help_names_every_command_in_its_group() -> None:
     assert result.stdout.count("...") == 1  # no line of help is cut
     group = typer.main.get_command(app)
     assert isinstance(group, typer.core.TyperGroup)
-    assert [name for name in group.commands if f"\n  {name} " not in result.stdout] == []
+    assert [name for name in group.commands if f"\n│ {name} " not in result.stdout] == []
 
 
 def test_nothing_heavy_is_imported() -> None:
