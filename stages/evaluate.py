@@ -22,6 +22,7 @@ import torch
 from peft import PeftModel
 from tqdm import tqdm
 
+from castaway.config.sections import POLICIES
 from castaway.datasets.jsonl import DEMONSTRATIONS, read_rows
 from castaway.models.policy import load_adapter, load_model, using
 from castaway.models.reward import RewardScorer
@@ -30,7 +31,7 @@ from castaway.models.training import return_large_blocks, seed_everything
 from castaway.rollout import outcomes
 from castaway.rollout.actor_critic import ActorCritic
 from castaway.rollout.episodes import write_episode
-from castaway.rollout.outcomes import CHOSEN_FROM, POLICIES, figures_of, situation_figures, text_of, unseen_figures
+from castaway.rollout.outcomes import CHOSEN_FROM, figures_of, situation_figures, text_of, unseen_figures
 from castaway.rollout.play import Generation, Policy, play_episodes
 from castaway.rollout.policies import BestOf, ModelPolicy
 from castaway.rollout.sampling import SamplingRules

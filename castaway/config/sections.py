@@ -138,6 +138,10 @@ LAST_BLOCK = 990
 """The last `evaluate.block` that is no audit: ten seeds play it and the nine after it, and audits begin at 1,000."""
 
 
+POLICIES = ("base", "sft", "ppo", "final")
+"""The base model, after SFT, after PPO, and after SFT on corrections."""
+
+
 class EvaluateParams(StageSection):
     """Evaluation on held-out ids, without a teacher."""
 

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from castaway.config.errors import CastawayError
+from castaway.config.sections import POLICIES
 from castaway.metrics import ledger
 from castaway.metrics.built import Figures, built, from_file, from_stage, read_as, stages_of
 from castaway.metrics.experiments import experiment_table
 from castaway.metrics.markdown import UNSEEN, further_seats, percent, policy_cells, share, table
-from castaway.rollout.outcomes import POLICIES
 
 PLAYERS = (*POLICIES, "demonstrators", "expert")
 """The rows of the results: the policies, the demonstrators, from whom SFT learned, and the expert behind them.

@@ -15,8 +15,6 @@ from castaway.tasks.environment import Message
 from castaway.tasks.intervals import clustered_mean, proportion
 from castaway.tasks.task import Task
 
-POLICIES = ("base", "sft", "ppo", "final")
-"""The base model, after SFT, after PPO, and after SFT on corrections."""
 CHOSEN_FROM = ("sft", "final")
 """The policies that also play with best-of-n sampling: before reinforcement learning, and in the end."""
 FILE = "outcomes.jsonl"

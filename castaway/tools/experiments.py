@@ -15,12 +15,12 @@ from ruamel.yaml.error import YAMLError
 
 from castaway.config.errors import CastawayError
 from castaway.config.params import STAGE_SECTIONS
+from castaway.config.sections import POLICIES
 from castaway.config.yaml_file import flatten
 from castaway.metrics.built import Figures, built, text_at
 from castaway.metrics.experiments import over_seeds
 from castaway.metrics.markdown import interval, table, with_interval
 from castaway.processes.environment import git
-from castaway.rollout.outcomes import POLICIES
 from castaway.tasks.intervals import Interval
 
 NOW = "now"  # how the working tree is called where a revision is named

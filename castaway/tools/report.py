@@ -11,13 +11,13 @@ from markupsafe import Markup
 
 from castaway.config.errors import CastawayError
 from castaway.config.params import Params
+from castaway.config.sections import POLICIES
 from castaway.datasets.jsonl import CORRECTIONS, read_rows, reply_text
 from castaway.metrics import ledger
 from castaway.metrics.built import Figures, built, evaluated, from_file, from_stage
 from castaway.metrics.markdown import interval, share
 from castaway.metrics.results import PLAYERS, verdict
 from castaway.rollout.episodes import Row, read_episode
-from castaway.rollout.outcomes import POLICIES
 from castaway.tasks.registry import read_params
 from castaway.tools.charts import Levels, curves, panels
 from castaway.tools.transcript import clean

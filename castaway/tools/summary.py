@@ -12,10 +12,10 @@ from typing import Any
 
 from castaway.config.errors import CastawayError
 from castaway.config.params import Params
+from castaway.config.sections import POLICIES
 from castaway.metrics.built import from_stage
 from castaway.metrics.results import HEADER, headline_rows, verdict
 from castaway.rollout.episodes import Row, read_episode
-from castaway.rollout.outcomes import POLICIES
 from castaway.tools.view import view_of
 
 WIDTH = 80

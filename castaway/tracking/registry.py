@@ -20,11 +20,11 @@ from typing import Any
 from castaway.config.errors import CastawayError
 from castaway.config.mistakes import did_you_mean
 from castaway.config.params import Params
-from castaway.config.sections import GateParams
+from castaway.config.sections import POLICIES, GateParams
 from castaway.metrics.built import Locked, locked_stages
 from castaway.metrics.markdown import percent
 from castaway.processes import environment
-from castaway.rollout.outcomes import FILE, POLICIES, outcomes_path, read_outcomes
+from castaway.rollout.outcomes import FILE, outcomes_path, read_outcomes
 from castaway.tasks.intervals import Z95, Interval
 from castaway.tasks.registry import read_params, task_class
 from castaway.tools.summary import WIDTH

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from castaway.config.errors import CastawayError
+from castaway.config.sections import POLICIES
 from castaway.config.yaml_file import flatten
 from castaway.metrics.built import Addressed, stage_path
 from castaway.processes.environment import main_root, store_of
 from castaway.processes.groups import has_ended
-from castaway.rollout.outcomes import POLICIES
 from castaway.tracking.records import read_json
 
 SQLITE = "sqlite:///"
