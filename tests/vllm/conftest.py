@@ -52,6 +52,6 @@ def serving(weights: Path) -> Serving:
 
 @pytest.fixture(scope="session")
 def server(serving: Serving) -> Iterator[Server]:
-    """One server for all that leave it alive."""
+    """One server for all; the last of the tests kills it."""
     with running(serving) as server:
         yield server

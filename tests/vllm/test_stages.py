@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from pathlib import Path
 from statistics import mean
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 import psutil
@@ -17,11 +16,13 @@ from castaway.datasets.jsonl import DEMONSTRATIONS, read_rows
 from castaway.models.policy import load_model
 from castaway.models.tokens import ChatTokenizer
 from castaway.rollout.actor_critic import ActorCritic
+from castaway.rollout.play import Generation
 from castaway.rollout.server import running
 from castaway.rollout.vllm import Serving
-from castaway.tasks.environment import HELD_OUT_START
-from castaway.tasks.registry import task_of
+from castaway.tasks.environment import HELD_OUT_START, Prompt
+from castaway.tasks.task import Task
 from stages import evaluate
+from stages.context import Context
 from tests.castaway.rl.small import ROOT
 from tests.families import write_family
 from tests.miniature import edited
@@ -41,6 +42,8 @@ SERVED: dict[str, dict[str, Any]] = {
 }
 """The rates are high, and there are corrections for two steps: the first of a warm-up trains at a rate of 0."""
 LONGEST = 24
+WEIGHTS = {"base": [], "sft": ["sft"], "ppo": ["sft", "ppo"], "final": ["sft", "correction_sft"]}
+"""The stages whose adapters a policy plays with."""
 
 
 @pytest.fixture(scope="module")
@@ -55,10 +58,45 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+class Asked(NamedTuple):
+    """What the policies of the evaluation said to some prompts, and how many servers ran beside each scripted one."""
+
+    answers: dict[str, list[Generation]]
+    left: list[int]
+
+
 @pytest.fixture(scope="module")
-def metrics(root: Path) -> dict[str, dict[str, Any]]:
-    """Of all stages."""
-    return built(root, RUN)
+def asked() -> Asked:
+    return Asked({}, [])
+
+
+@pytest.fixture(scope="module")
+def metrics(root: Path, asked: Asked) -> dict[str, dict[str, Any]]:
+    """Of all stages; before the evaluation plays with a policy, it is asked."""
+    players = evaluate._players
+
+    def asking(context: Context, task: Task[Any]) -> evaluate.Players:
+        for together in players(context, task):
+            for name, policy in together.items():
+                if name in WEIGHTS:
+                    asked.answers[name] = policy(prompts_of(task))
+                elif name in evaluate.SCRIPTED:
+                    asked.left.append(len(servers(root)))
+            yield together
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(evaluate, "_players", asking)
+        return built(root, RUN)
+
+
+def prompts_of(task: Task[Any]) -> list[Prompt]:
+    """Of the first turns of some held-out episodes."""
+    prompts: list[Prompt] = []
+    for task_id in range(HELD_OUT_START, HELD_OUT_START + 4):
+        environment = task.make()
+        environment.reset(task_id, task.evaluation_seats[0])
+        prompts += environment.prompts()
+    return prompts
 
 
 def servers(root: Path) -> list[psutil.Process]:
@@ -75,28 +113,16 @@ def test_a_server_draws_the_replies_of_ppo_and_of_the_evaluation(root: Path, met
     assert servers(root) == []
 
 
-def test_each_policy_is_drawn_from_its_own_weights(root: Path, metrics: dict[str, Any]) -> None:
+def test_each_policy_is_drawn_from_its_own_weights(root: Path, metrics: dict[str, Any], asked: Asked) -> None:
     context = context_of(root, RUN, "evaluate")
-    base, sft, ppo, final = (context.folder(stage) for stage in ("base", "sft", "ppo", "correction_sft"))
-    weights = {"base": [], "sft": [sft], "ppo": [sft, ppo], "final": [sft, final]}
-    actors = {name: ActorCritic(load_model(base, adapters)) for name, adapters in weights.items()}
-    task = task_of(context.params, RUN)
-    prompts = []
-    for task_id in range(HELD_OUT_START, HELD_OUT_START + 4):
-        environment = task.make()
-        environment.reset(task_id, task.evaluation_seats[0])
-        prompts += environment.prompts()
-    compared = []
-    with closing(evaluate._players(context, task)) as players:
-        for name, policy in (player for together in players for player in together.items()):
-            if name in actors:
-                answers = policy(prompts)
-                found = {other: mean(differences(actor, answers)) for other, actor in actors.items()}
-                assert found.pop(name) < 1e-4
-                assert min(found.values()) > 1e-3
-                compared.append(name)
-        assert len(servers(root)) == 0, "the last of them is done when the demonstrators play"
-    assert compared == list(actors)
+    folders = {name: [context.folder(stage) for stage in stages] for name, stages in WEIGHTS.items()}
+    actors = {name: ActorCritic(load_model(context.folder("base"), places)) for name, places in folders.items()}
+    assert list(asked.answers) == list(actors)
+    for name, answers in asked.answers.items():
+        found = {other: mean(differences(actor, answers)) for other, actor in actors.items()}
+        assert found.pop(name) < 1e-4
+        assert min(found.values()) > 1e-3
+    assert asked.left == [0] * len(evaluate.SCRIPTED), "the last of them is done when the demonstrators play"
 
 
 def test_a_failure_leaves_no_server(root: Path, metrics: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,22 +78,24 @@ def test_an_adapter_beside_the_base_answers_under_its_own_name_and_as_another(se
     assert all(one != two for one, two in zip(base, other, strict=True))
 
 
-def test_a_server_that_is_killed_and_started_again_at_its_address_is_waited_for(serving: Serving) -> None:
+def test_a_server_that_is_killed_and_started_again_at_its_address_is_waited_for(
+    serving: Serving, server: Server
+) -> None:
+    """The last of these tests: it takes the server of the others from them."""
     asked = legal(48)
-    with running(serving) as first:
-        teacher = teacher_of(first, deadline=600.0)
-        judged: list[object] = []
-        judging = threading.Thread(target=lambda: judged.extend(teacher.judge(asked)), daemon=True)
-        judging.start()
-        while teacher.counts.get("tries", 0) < 48:
-            judging.join(0.01)
-        os.kill(first.process.pid, signal.SIGKILL)
-        first.process.wait()
-    assert group_of(first.process.pid) == []
-    with running(replace(serving, port=first.serving.port)) as second:
+    teacher = teacher_of(server, deadline=600.0)
+    judged: list[object] = []
+    judging = threading.Thread(target=lambda: judged.extend(teacher.judge(asked)), daemon=True)
+    judging.start()
+    while teacher.counts.get("tries", 0) < 48:
+        judging.join(0.01)
+    os.kill(server.process.pid, signal.SIGKILL)
+    server.stop()
+    assert group_of(server.process.pid) == []
+    with running(replace(serving, port=server.serving.port)) as second:
         judging.join(600)
         assert not judging.is_alive() and len(judged) == 48
-        assert second.url == first.url
+        assert second.url == server.url
     assert teacher.counts["tries"] > 48, "the kill came too late to be noticed"
     assert {verdict.source for verdict in judged} == {"teacher"}  # type: ignore[attr-defined]
     teacher.close()
