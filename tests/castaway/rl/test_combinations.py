@@ -5,7 +5,11 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from http.server import ThreadingHTTPServer
 from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory, mkdtemp
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -18,9 +22,12 @@ from castaway.rl.advantages import ESTIMATORS
 from castaway.rl.ppo import PpoTrainer
 from castaway.rl.rewards import Sample
 from castaway.rollout.actor_critic import ActorCritic
+from castaway.rollout.sampling import SamplingRules
+from castaway.rollout.served_policy import ServedSampler
 from castaway.tasks.verdict import Attempt, TeacherOutage, Verdict
-from tests.castaway.rl.small import ROOT, Crossroads, ppo_params, source_of, stirred, student
-from tests.castaway.rl.training import LengthScorer
+from tests.castaway.rl.small import ROOT, ppo_params, source_of, stirred, student
+from tests.castaway.rl.training import LengthScorer, Numbered
+from tests.castaway.rollout.fake_vllm import Vllm
 
 
 @dataclass(frozen=True)
@@ -32,11 +39,13 @@ class Cell:
     ahead: bool
     estimator: str
     outage: bool
+    served: bool = False
+    """Whether a server draws the replies."""
 
     def __str__(self) -> str:
         play = "whole" if self.turns is None else "turns"
         names = [str(self.dtype).removeprefix("torch."), play, self.estimator]
-        return "-".join(names + ["ahead"] * self.ahead + ["outage"] * self.outage)
+        return "-".join(names + ["ahead"] * self.ahead + ["outage"] * self.outage + ["served"] * self.served)
 
     @property
     def params(self) -> PpoParams:
@@ -46,6 +55,7 @@ class Cell:
             estimator=self.estimator, turns_per_step=self.turns, async_rollout=self.ahead, episodes_per_step=4,
             group_size=2 if grouped else 1, max_new_tokens=4, minibatch_turns=8, epochs=1, steps=9, learning_rate=1e-2,
             reward_scale=1.0, penalty_weight=1.0, truncated_reward_factor=1.0,
+            sampler="vllm" if self.served else "in_process", importance_cap=2.0 if self.served else None,
             corrections={"sft_interval": 2, "sft_minimum": 1, "sft_learning_rate": 1e-3},
         )  # fmt: skip
 
@@ -62,7 +72,10 @@ class Cell:
 
 CELLS = [
     Cell(*values)
-    for values in product((torch.float32, torch.bfloat16), (None, 7), (False, True), ESTIMATORS, (False, True))
+    for values in [
+        *product((torch.float32, torch.bfloat16), (None, 7), (False, True), ESTIMATORS, (False, True)),
+        *product((torch.float32,), (None, 7), (False, True), ESTIMATORS, (False,), (True,)),
+    ]
 ]
 ALLOWED = [cell for cell in CELLS if not cell.refusal]
 
@@ -85,18 +98,27 @@ class Judge:
 
 
 @cache
+def server() -> tuple[str, TemporaryDirectory[str]]:
+    """The address of one that draws as vLLM does, and where adapters are left to it."""
+    made = ThreadingHTTPServer(("127.0.0.1", 0), Vllm)
+    Thread(target=made.serve_forever, daemon=True).start()
+    return f"http://127.0.0.1:{made.server_port}/v1", TemporaryDirectory()
+
+
+@cache
 def untaught(dtype: torch.dtype) -> tuple[ActorCritic, ChatTokenizer]:
     actor, tokenizer = student(dtype=dtype)
     return stirred(actor), tokenizer
 
 
 def trainer(cell: Cell, seed: int = 3, **changes: Any) -> PpoTrainer:
-    actor, tokenizer = untaught(cell.dtype)
-    source = source_of(seed, ("traitor", "crew"))
-    params = cell.params.model_copy(update=changes)
-    return PpoTrainer(
-        copy.deepcopy(actor), tokenizer, lambda: Crossroads(5), Judge(), LengthScorer(), params, seed, source
-    )
+    actor, tokenizer = copy.deepcopy(untaught(cell.dtype))
+    params, sampler = cell.params.model_copy(update=changes), None
+    if cell.served:
+        (url, place), rules = server(), SamplingRules.of(tokenizer, params.rollout)
+        sampler = ServedSampler(url, Path(mkdtemp(dir=place.name)), tokenizer, rules, actor)
+    source, scorer = source_of(seed, ("traitor", "crew")), LengthScorer()
+    return PpoTrainer(actor, tokenizer, lambda: Numbered(5), Judge(), scorer, params, seed, source, sampler)
 
 
 def after_a_stop(cell: Cell, unbroken: PpoTrainer) -> PpoTrainer:
@@ -156,12 +178,17 @@ def test_in_every_combination_a_stop_changes_nothing_and_the_ratio_is_to_what_wa
     samples = unbroken.learner.advantages(batch.trajectories, unbroken.learner.read(batch.turns))
     actual, expected = weight_at_the_start(samples)
     if cell.dtype is torch.float32 or cell.ahead or cell.turns:
-        capped = expected if cell.dtype is torch.float32 else expected.clamp(max=2.0)
+        capped = expected if cell.dtype is torch.float32 and not cell.served else expected.clamp(max=2.0)
         torch.testing.assert_close(actual, capped, rtol=1e-3, atol=1e-3)
     else:  # what the present policy drew is read again, and only rounding is left out
         assert torch.equal(actual, torch.ones_like(actual)) and (expected - 1).abs().mean() < 0.1
     if cell.ahead:
         assert (expected - 1).abs().max() > 0.01, "the policy has moved since"
+    cut = [one for one in batch.trajectories if one.following]
+    assert bool(cut) is (cell.served and cell.turns is not None)
+    for one in cut:
+        score = unbroken.actor.score(unbroken.actor.batch([one.following or ([], [])]), 1.0)
+        assert one.bootstrap == pytest.approx(score.values[0, 0].item(), abs=1e-5) != 0
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
@@ -185,7 +212,7 @@ def test_nothing_but_the_estimators_own_terms_moves_the_policy(estimator: str) -
 
 def test_what_is_not_allowed_is_refused_in_one_sentence_and_listed() -> None:
     table = (ROOT / "docs" / "ppo.md").read_text("utf-8")
-    assert len(ALLOWED) == 40 and len(CELLS) == 64
+    assert len(ALLOWED) == 50 and len(CELLS) == 80
     for cell in set(CELLS) - set(ALLOWED):
         sentence = "rollout.turns_per_step is 7, expected null if advantage.estimator is "
         assert cell.refusal == f"{sentence}{cell.estimator}"
