@@ -3,12 +3,12 @@
 Prompt and adapter decide what it draws, so that a run can be repeated: vLLM itself never draws the same twice.
 """
 
-import hashlib
 import json
 import os
 import signal
 import subprocess
 import sys
+from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from random import Random
@@ -27,10 +27,9 @@ class Vllm(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        name = body.get("lora_name")
-        if "lora_path" in body:
-            weights = Path(body["lora_path"], "adapter_model.safetensors").read_bytes()
-            ADAPTERS[name] = hashlib.sha256(weights).hexdigest()
+        name, place = body.get("lora_name"), body.get("lora_path")
+        if place:
+            ADAPTERS[name] = sha256(Path(place, "adapter_model.safetensors").read_bytes()).hexdigest()
         elif name:
             del ADAPTERS[name]
         self._answer(200, None if name else completion(body))
