@@ -67,7 +67,7 @@ def run(context: Context) -> dict[str, Any]:
     with process_group():
         ranks = Ranks()
         if ranks.count > ranks.local and params.rollout.sampler == "vllm":
-            raise CastawayError("ppo.rollout.sampler is vllm, whose server one host alone reaches; set nnodes to 1")
+            raise CastawayError("ppo.rollout.sampler is vllm, whose server only its own host reaches; set nnodes to 1")
         with (
             chosen_teacher(
                 context.params.teacher, task.rubric(), task.make().rules, context.verdicts, context.trace, corrector
