@@ -11,7 +11,7 @@ Several processes train alike, but only the first one reports, writes files and 
 from __future__ import annotations
 
 import json
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from statistics import mean
 from typing import TYPE_CHECKING, Any
@@ -66,16 +66,15 @@ def run(context: Context) -> dict[str, Any]:
 
     with process_group():
         ranks = Ranks()
-        if ranks.count > 1 and params.rollout.sampler == "vllm":
-            raise CastawayError(
-                f"{ranks.count} processes cannot share ppo.rollout.sampler: vllm; set nproc_per_node to 1"
-            )
+        if ranks.count > ranks.local and params.rollout.sampler == "vllm":
+            raise CastawayError("ppo.rollout.sampler is vllm, whose server only its own host reaches; set nnodes to 1")
         with (
             chosen_teacher(
                 context.params.teacher, task.rubric(), task.make().rules, context.verdicts, context.trace, corrector
             ) as teacher,
-            _server(context, base, sft, tokenizer, demonstrations) as url,
+            ExitStack() as servers,
         ):
+            url = ranks.first(lambda: servers.enter_context(_server(context, base, sft, tokenizer, demonstrations)))
             seed_everything(seed, context.params.threads)
             policy = new_adapter(load_model(base, [sft], context.dtype), params.lora)
             if context.gradient_checkpointing:
@@ -83,8 +82,9 @@ def run(context: Context) -> dict[str, Any]:
             actor = ActorCritic(policy)
             # The reward model began as the same SFT policy: it is a second adapter on the same trunk.
             scorer = RewardScorer.sharing(policy, reward_model, tokenizer, params.tokens_per_pass)
-            rules = SamplingRules.of(tokenizer, params.rollout)
-            pace = shard(actor.causal, context.torch_device) if context.sharded else None
+            rules, handed = SamplingRules.of(tokenizer, params.rollout), context.scratch / "sampler"
+            if context.sharded:
+                ranks.keep(shard(actor.causal, context.torch_device))
             seat, stages = task.evaluation_seats[0], task.curriculum(params.rollout.episodes_per_step)
             watched = ids_in_a_row(task.training_ids(), place_of("validation", seed), params.validation.episodes)
             trainer = PpoTrainer(
@@ -96,12 +96,11 @@ def run(context: Context) -> dict[str, Any]:
                 params,
                 seed,
                 source=EpisodeSource(stages, params.replay, seed, seat, task.kind_of, params.curriculum),
-                sampler=ServedSampler(url, context.scratch / "sampler", tokenizer, rules, actor) if url else None,
+                sampler=ServedSampler(url, handed, tokenizer, rules, actor, ranks.first) if url else None,
                 curves=task.curves,
                 validation=[(task_id, seat) for task_id in watched],
+                ranks=ranks,
             )
-            if pace:
-                trainer.ranks.keep(pace)
             _train(context, trainer, teacher)
     return _results(context, trainer) if ranks.rank == 0 else {}
 
@@ -138,7 +137,7 @@ def _train(context: Context, trainer: PpoTrainer, teacher: Teacher) -> None:
             from before it is written first.
     """
     params, leads = context.params.ppo, trainer.ranks.rank == 0
-    saved = trainer.ranks.first(load_newest(context.scratch) if leads else None)
+    saved = trainer.ranks.first(lambda: load_newest(context.scratch))
     if saved:
         trainer.load_state(saved)
     # A resumed stage has a new MLflow run; logging the earlier steps again makes its curves complete.

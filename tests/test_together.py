@@ -16,13 +16,16 @@ from safetensors.torch import load_file
 from castaway.processes.host_file import Torchrun
 from castaway.processes.servers import free_port
 from flows.preload import SOCKET
+from tests.castaway.rollout.fake_vllm import install
 from tests.flows.running import until
-from tests.miniature import environment, make_ppo_clone, ppo_digest
+from tests.miniature import environment, make_ppo_clone, ppo_digest, set_params
 
 pytestmark = pytest.mark.slow
 COMMAND = [sys.executable, "-m", "flows", "ppo@marooned"]
-PATIENCE = 300.0
+PATIENCE = 600.0
 """How long something may take to happen, in seconds."""
+TWO = Torchrun(nproc_per_node=2)
+SERVED = {"ppo.rollout.sampler": "vllm", "ppo.rollout.sampler_gibibytes": 1, "ppo.loss.importance_cap": 2.0}
 Trained = tuple[Path, dict[str, str]]
 
 
@@ -46,15 +49,11 @@ def test_two_processes_of_one_host_that_are_killed_and_started_again_train_what_
     trained: Trained, tmp_path: Path
 ) -> None:
     root = copy(trained, tmp_path)
-    # One dies for good.
-    with started(root, Torchrun(nproc_per_node=2)) as agent:
-        next_checkpoint(root)
-        ranks(agent)[1].kill()
-        assert agent.wait(PATIENCE) == 2
+    lose_one(root)
     told = output(root).splitlines()[-1]
     assert told == "error: ppo@marooned: process 1 of 2 failed with exit status -9; its lines above say why"
     # The agent is killed: nothing trains on.
-    with started(root, Torchrun(nproc_per_node=2)) as agent:
+    with started(root, TWO) as agent:
         next_checkpoint(root)
         members = list(ranks(agent).values())
         agent.send_signal(signal.SIGKILL)
@@ -81,6 +80,30 @@ def test_a_sharded_model_learns_what_a_whole_one_does(trained: Trained, tmp_path
     assert any(not torch.equal(weight, whole[name]) for name, weight in sharded.items())
 
 
+def test_two_processes_learn_from_what_one_server_draws_and_go_on_after_a_stop(
+    trained: Trained, tmp_path: Path
+) -> None:
+    root = copy(trained, tmp_path)
+    set_params(root, SERVED)
+    with started(root, TWO) as agent:
+        assert agent.wait(PATIENCE) == 2
+    assert output(root).count("error: there is no vLLM in") == 2, "the one that waits for the server is told"
+    port = free_port()
+    hosts = [Torchrun(nnodes=2, node_rank=number, master_port=port) for number in range(2)]
+    with started(shutil.copytree(root, tmp_path / "other", symlinks=True), hosts[1]), started(root, hosts[0]) as agent:
+        assert agent.wait(PATIENCE) == 2
+    assert "whose server only its own host reaches; set nnodes to 1" in output(root)
+    install(root / ".venv-vllm")
+    with started(root, TWO) as agent:
+        assert agent.wait(PATIENCE) == 0, output(root)
+    whole = ppo_digest(root)
+    shutil.rmtree(root / "data/marooned/ppo")
+    lose_one(root)
+    with started(root, TWO) as agent:
+        assert agent.wait(PATIENCE) == 0, output(root)
+    assert ppo_digest(root) == whole != trained[1]
+
+
 def copy(trained: Trained, place: Path) -> Path:
     """The clone without what PPO left."""
     root = place / "clone"
@@ -101,6 +124,14 @@ def started(root: Path, settings: Torchrun) -> Iterator[subprocess.Popen[bytes]]
     finally:
         agent.kill()
         agent.wait()
+
+
+def lose_one(root: Path) -> None:
+    """Train with two processes, of which one dies for good after a checkpoint."""
+    with started(root, TWO) as agent:
+        next_checkpoint(root)
+        ranks(agent)[1].kill()
+        assert agent.wait(PATIENCE) == 2
 
 
 def output(root: Path) -> str:

@@ -218,6 +218,4 @@ class PpoParams(StageSection):
             raise ValueError(f"rollout.rollout_groups is {play.rollout_groups}, expected 1 with turns_per_step")
         if play.sampler == "vllm" and self.loss.importance_cap is None:
             raise ValueError("loss.importance_cap is null, expected a number if rollout.sampler is vllm, such as 2.0")
-        if play.sampler == "vllm" and turns is not None:
-            raise ValueError(f"rollout.turns_per_step is {turns}, expected null if sampler is vllm")
         return self

@@ -86,7 +86,10 @@ class Learner:
         return [scored[index] for index in range(len(pairs))]
 
     def advantages(self, trajectories: Sequence[Trajectory], readings: Readings) -> list[Sample]:
-        """The turns with their advantages and returns."""
+        """The turns with their advantages and returns; without a critic at the sampler, what follows is read here."""
+        if cut := [(one, one.following) for one in trajectories if one.following]:
+            for (one, _), (_, values) in zip(cut, self._scores([pair for _, pair in cut]), strict=True):
+                one.bootstrap = values[0]
         coefficient = self.kl.value if self._params.kl.penalty_in == "reward" else 0.0
         ratio_to_sampler = not self._rereads
         return make_samples(trajectories, readings, self._params, coefficient, self._ranks, ratio_to_sampler, self._cap)

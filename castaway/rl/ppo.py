@@ -22,7 +22,7 @@ from castaway.models.training import return_large_blocks
 from castaway.rl.checkpoint import random_states, set_random_states
 from castaway.rl.episode_source import EpisodeSource
 from castaway.rl.learner import Learner
-from castaway.rl.ranks import Ranks
+from castaway.rl.ranks import Ranks, attempted
 from castaway.rl.rewards import NotFiniteError, Sample, fault_of
 from castaway.rl.rollouts import Batch, Rollouts
 from castaway.rollout.actor_critic import ActorCritic
@@ -52,6 +52,7 @@ class PpoTrainer:
         sampler: Sampler | None = None,
         curves: Sequence[str] = (),
         validation: Sequence[tuple[int, str]] = (),
+        ranks: Ranks | None = None,
     ) -> None:
         """Start at step 0, together with the other processes of the process group, if there is one.
 
@@ -63,7 +64,7 @@ class PpoTrainer:
             curves: details of outcomes whose means are among the metrics.
             validation: ids and seats that the policy plays by itself now and then; none for no validation.
         """
-        self.ranks = Ranks()
+        self.ranks = ranks or Ranks()
         self.actor, self.params, self._curves = actor, params, curves
         self.step_number = 0
         self.history: list[dict[str, float]] = []
@@ -199,8 +200,9 @@ class Validation:
             The share of successes, of all processes.
         """
         self.policy.refresh()
-        episodes = play_episodes(self.make, self.ranks.share(self.tasks), self.policy, teacher=None, parallel=128)
-        parts = self.ranks.gather([episode.outcome.success for episode in episodes])
+        tasks = self.ranks.share(self.tasks)
+        played, fault = attempted(lambda: play_episodes(self.make, tasks, self.policy, teacher=None, parallel=128))
+        parts = self.ranks.gather([episode.outcome.success for episode in played or ()], fault)
         successes = [success for part in parts for success in part]
         rate = sum(successes) / len(successes)
         # Of equals the later one: it has learned from more.

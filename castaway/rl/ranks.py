@@ -6,7 +6,7 @@ of them make the update that one would make of the same turns. Alone, nothing is
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -41,6 +41,14 @@ def process_group() -> Iterator[None]:
         distributed.destroy_process_group()
 
 
+def attempted(work: Callable[[], Item]) -> tuple[Item | None, CastawayError | None]:
+    """What `work` returns, or the fault that it raises: for `Ranks.gather`."""
+    try:
+        return work(), None
+    except CastawayError as error:
+        return None, error
+
+
 class Ranks:
     """This process among those that train together; without a process group it is alone."""
 
@@ -51,6 +59,8 @@ class Ranks:
         """This process, from 0."""
         self.count: int = distributed.get_world_size() if together else 1
         """How many there are."""
+        self.local = int(os.environ.get("LOCAL_WORLD_SIZE", self.count))
+        """How many of them are on this host."""
         self._pace: Pace | None = None
 
     def keep(self, pace: Pace) -> None:
@@ -104,14 +114,16 @@ class Ranks:
                 start = end
         return own
 
-    def first(self, value: Item) -> Item:
-        """What the first process has."""
-        if self.count == 1:
-            return value
-        self._wait()
-        box = [value]
-        distributed.broadcast_object_list(box, src=0)
-        return box[0]
+    def first(self, work: Callable[[], Item]) -> Item:
+        """What `work` returns in the first process, which alone does it; a fault is raised by all."""
+        box: list[Any] = [attempted(work) if self.rank == 0 else None]
+        if self.count > 1:
+            self._wait()
+            distributed.broadcast_object_list(box, src=0)
+        if box[0][1]:
+            raise box[0][1]
+        result: Item = box[0][0]
+        return result
 
     def mean(self, values: Mapping[str, float], weight: float) -> dict[str, float]:
         """Weighted sums of named figures, which are means if the weights of all processes add up to one."""

@@ -18,10 +18,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from castaway.config.errors import CastawayError
 from castaway.config.ppo import PpoParams
 from castaway.rl.episode_source import EpisodeSource, Report
-from castaway.rl.ranks import EvenDraws, Ranks
+from castaway.rl.ranks import EvenDraws, Ranks, attempted
 from castaway.rollout.play import ActiveEpisode, Policy, play_episodes, play_round
 from castaway.rollout.policies import FrozenPool, Sampler
 from castaway.rollout.trajectory import Episode, Trajectory, Turn
@@ -115,11 +114,8 @@ class Rollouts:
 
     def _played_by_all(self, play: Callable[[], Batch]) -> Batch:
         """The rollout that `play` makes or waits for, once every process has its own and has drawn as many episodes."""
-        fault, batch = None, Batch()
-        try:
-            batch = play()
-        except CastawayError as error:
-            fault = error
+        played, fault = attempted(play)
+        batch = played or Batch()
         # Turns in each of the parts that one process alone would have played in turn with those of the others.
         sizes = [sum(len(part.turns) for part in episode.trajectories) for episode in batch.finished]
         if self._params.rollout.turns_per_step is not None:
@@ -161,7 +157,7 @@ class ContinuingRollout:
     Whole episodes make steps of uneven size, and wait for the longest. Here a step ends after a number of turns,
     wherever the episodes are. An agent's last turn is not complete by then: what is paid until its next one still
     belongs to it. It waits for the next step, and its value, which the critic gave before its first token, is what the
-    turns before it are bootstrapped from.
+    turns before it are bootstrapped from. Without a critic at the sampler, the trainer reads that value.
     """
 
     make: Callable[[], TextEnvironment]
@@ -212,8 +208,12 @@ class ContinuingRollout:
         for agent, whole in self._active[number].trajectories.items():
             start, end = learned.get(agent, 0), len(whole.turns) - (not ended)
             if end > start:
-                bootstrap = 0.0 if ended else whole.turns[end].values[0]
-                trajectories.append(replace(whole, turns=whole.turns[start:end], bootstrap=bootstrap))
+                part = replace(whole, turns=whole.turns[start:end])
+                if not ended:
+                    after = whole.turns[end]
+                    part.bootstrap = after.values[0] if after.values else 0.0
+                    part.following = None if after.values else (after.prompt_tokens, after.reply_tokens[:1])
+                trajectories.append(part)
                 learned[agent] = end
         return trajectories
 

@@ -130,8 +130,8 @@ class PolicyUpdate(Update):
         """The numbers of all samples in a new order, once an epoch; the same for all processes."""
         size = self._params.minibatch_turns
         for _ in range(self._params.epochs):
-            drawn = torch.randperm(count, generator=self._generator, device=self._generator.device).tolist()
-            order = self._ranks.first(drawn)
+            drawn = torch.randperm(count, generator=self._generator, device=self._generator.device)
+            order = self._ranks.first(drawn.tolist)
             for start in range(0, len(order), size):
                 yield order[start : start + size]
 

@@ -9,7 +9,7 @@ the trainer reads every reply once itself and weighs its tokens by truncated imp
 import asyncio
 import shutil
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -197,20 +197,27 @@ class ServedSampler(ServedPolicy):
     """Draws from a policy in training, whose adapter the server is handed anew at each `refresh`."""
 
     def __init__(
-        self, url: str, folder: Path, tokenizer: ChatTokenizer, rules: SamplingRules, actor: ActorCritic
+        self,
+        url: str,
+        folder: Path,
+        tokenizer: ChatTokenizer,
+        rules: SamplingRules,
+        actor: ActorCritic,
+        first: Callable[[Callable[[], str]], str] = lambda work: work(),
     ) -> None:
-        """Draw by the adapter of `actor`, which is handed over in `folder`, where the server can read it."""
+        """Draw by the adapter of `actor`, which the `first` of all processes leaves in `folder` to the server."""
         super().__init__(url, tokenizer, rules)
-        self._folder, self._actor, self._count = folder, actor, 0
+        self._folder, self._actor, self._first, self._count = folder, actor, first, 0
 
     def refresh(self) -> None:
-        """Hand the adapter of this moment to the server."""
-        before, self._count = self._adapter, self._count + 1
-        shutil.rmtree(self._adapter, ignore_errors=True)
-        save_adapter(self._actor.policy, self._adapter)
-        self.use(self._adapter)
-        shutil.rmtree(before, ignore_errors=True)
+        """Hand the adapter of this moment to the server, once no process draws from the one before."""
+        self._name = self._first(self._hand_over)
 
-    @property
-    def _adapter(self) -> Path:
-        return self._folder / f"{self._folder.name}-{self._count}"
+    def _hand_over(self) -> str:
+        self._count += 1
+        before, adapter = (self._folder / f"{self._folder.name}-{self._count - back}" for back in (1, 0))
+        shutil.rmtree(adapter, ignore_errors=True)
+        save_adapter(self._actor.policy, adapter)
+        self.use(adapter)
+        shutil.rmtree(before, ignore_errors=True)
+        return adapter.name

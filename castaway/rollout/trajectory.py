@@ -61,6 +61,8 @@ class Trajectory:
     turns: list[Turn] = field(default_factory=list)
     bootstrap: float = 0.0
     """Value before the first token of the turn that follows the last one here; 0 if the episode has ended."""
+    following: tuple[list[int], list[int]] | None = None
+    """That turn's prompt and first token, if its sampler has no critic: the trainer reads `bootstrap`."""
 
     def copy(self) -> Trajectory:
         """One that further play does not change. Of a turn, only lists that are never written to are shared."""

@@ -43,8 +43,9 @@ ROCM = {"VLLM_ROCM_USE_AITER": "1", "HIP_FORCE_DEV_KERNARG": "1", "SAFETENSORS_F
 """Variables that AMD recommends for Instinct GPUs; a value that the user has set takes precedence.
 
 AITER's kernels are off by default."""
-NOT_INHERITED = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "VLLM_API_KEY")
-"""Variables that vLLM must not inherit: the paths of another Python's packages, and a key that was not asked for."""
+NOT_INHERITED: tuple[str, ...] = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "VLLM_API_KEY", "RANK", "LOCAL_RANK")
+NOT_INHERITED += ("WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE")
+"""Variables that vLLM must not inherit: of another Python's packages, of a key not asked for, and of torchrun."""
 
 PROBE = """
 from importlib.metadata import PackageNotFoundError, version

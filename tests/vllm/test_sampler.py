@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from math import isfinite
 from pathlib import Path
@@ -9,21 +10,21 @@ from statistics import mean
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from castaway.config.sections import LoraParams
-from castaway.envs.marooned.environment import MaroonedEnvironment
 from castaway.models.policy import load_model, new_adapter
 from castaway.models.tokens import ChatTokenizer
-from castaway.rl.ppo import PpoTrainer
 from castaway.rollout.actor_critic import ActorCritic
 from castaway.rollout.play import Generation
 from castaway.rollout.sampling import SamplingRules
 from castaway.rollout.served_policy import ServedSampler
 from castaway.rollout.server import Server, running
 from castaway.rollout.vllm import Serving
-from castaway.teacher.rules import RulesTeacher
-from tests.castaway.rl.small import ROOT, NoScorer, ppo_params, source_of, stirred
-from tests.vllm.game import RULES, illegal
+from tests.castaway.rl.small import ROOT, stirred
+from tests.miniature import SMALL, make_ppo_clone, set_params
+from tests.test_together import PATIENCE, SERVED, TWO, lose_one, output, started
+from tests.vllm.game import illegal
 
 RANK = 4
 TEMPERATURE = 0.8
@@ -87,21 +88,21 @@ def test_replies_come_from_the_adapter_of_the_moment(
     assert [folder.name for folder in tmp_path.iterdir()] == [f"{tmp_path.name}-3"]
 
 
-def test_ppo_learns_from_them(server: Server, student: tuple[ActorCritic, ChatTokenizer], tmp_path: Path) -> None:
-    actor, tokenizer = student
-    settings = {"steps": 3, "episodes_per_step": 2, "max_new_tokens": LONGEST, "temperature": TEMPERATURE}
-    params = ppo_params(**settings, importance_cap=2.0, async_rollout=True, sampler="vllm")
-    trainer = PpoTrainer(
-        actor,
-        tokenizer,
-        lambda: MaroonedEnvironment("skiff", "compact"),
-        RulesTeacher(RULES),
-        NoScorer(),
-        params,
-        1,
-        source_of(seats=("crew",)),
-        ServedSampler(server.url, tmp_path, tokenizer, rules_of(tokenizer), actor),
-    )
-    steps = [trainer.step() for _ in range(3)]
-    assert all(isfinite(value) for values in steps for value in values.values())
+def test_two_processes_learn_from_them_in_games_that_go_on_and_after_a_stop(
+    tmp_path: Path, shared_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(SMALL, "base.hidden_size", 64)  # vLLM's attention wants heads of 32 on a CPU
+    make_ppo_clone(tmp_path, shared_cache, steps=3, learning_rate=1e-2, **{"rollout.turns_per_step": 24})
+    set_params(tmp_path, {**SERVED, "ppo.rollout.async_rollout": True})
+    (tmp_path / ".venv-vllm").symlink_to(ROOT / ".venv-vllm")
+    lose_one(tmp_path)
+    with started(tmp_path, TWO) as agent:
+        assert agent.wait(PATIENCE) == 0, output(tmp_path)
+    assert "2/3" in output(tmp_path) and "0/3" not in output(tmp_path), "it began anew"
+    lines = (tmp_path / "data/marooned/plots/ppo.jsonl").read_text("utf-8").splitlines()
+    steps = [json.loads(line) for line in lines]
+    assert [step["step"] for step in steps] == [1, 2, 3]
+    assert all(isfinite(value) for step in steps for value in step.values())
     assert abs(steps[0]["reference_kl"]) < 1e-3 < abs(steps[2]["reference_kl"])
+    weights = load_file(tmp_path / "data/marooned/ppo/adapter_model.safetensors")
+    assert all(bool(weight.isfinite().all()) for weight in weights.values())

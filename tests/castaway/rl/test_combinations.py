@@ -18,9 +18,11 @@ from castaway.rl.advantages import ESTIMATORS
 from castaway.rl.ppo import PpoTrainer
 from castaway.rl.rewards import Sample
 from castaway.rollout.actor_critic import ActorCritic
+from castaway.rollout.play import Generation
+from castaway.tasks.environment import Prompt
 from castaway.tasks.verdict import Attempt, TeacherOutage, Verdict
-from tests.castaway.rl.small import ROOT, Crossroads, ppo_params, source_of, stirred, student
-from tests.castaway.rl.training import LengthScorer
+from tests.castaway.rl.small import ROOT, ppo_params, source_of, stirred, student
+from tests.castaway.rl.training import LengthScorer, Numbered, Scripted
 
 
 @dataclass(frozen=True)
@@ -31,12 +33,13 @@ class Cell:
     turns: int | None
     ahead: bool
     estimator: str
-    outage: bool
+    besides: str
+    """An `outage` of the teacher, replies that are `served`, or neither."""
 
     def __str__(self) -> str:
         play = "whole" if self.turns is None else "turns"
         names = [str(self.dtype).removeprefix("torch."), play, self.estimator]
-        return "-".join(names + ["ahead"] * self.ahead + ["outage"] * self.outage)
+        return "-".join(names + ["ahead"] * self.ahead + [self.besides] * bool(self.besides))
 
     @property
     def params(self) -> PpoParams:
@@ -46,6 +49,7 @@ class Cell:
             estimator=self.estimator, turns_per_step=self.turns, async_rollout=self.ahead, episodes_per_step=4,
             group_size=2 if grouped else 1, max_new_tokens=4, minibatch_turns=8, epochs=1, steps=9, learning_rate=1e-2,
             reward_scale=1.0, penalty_weight=1.0, truncated_reward_factor=1.0,
+            **({"sampler": "vllm", "importance_cap": 2.0} if self.besides == "served" else {}),
             corrections={"sft_interval": 2, "sft_minimum": 1, "sft_learning_rate": 1e-3},
         )  # fmt: skip
 
@@ -60,9 +64,9 @@ class Cell:
         return ""
 
 
+BESIDES = ("", "outage", "served")
 CELLS = [
-    Cell(*values)
-    for values in product((torch.float32, torch.bfloat16), (None, 7), (False, True), ESTIMATORS, (False, True))
+    Cell(*values) for values in product((torch.float32, torch.bfloat16), (None, 7), (False, True), ESTIMATORS, BESIDES)
 ]
 ALLOWED = [cell for cell in CELLS if not cell.refusal]
 
@@ -84,6 +88,18 @@ class Judge:
         return Verdict(valid, "LEFT" if length % 3 else "RIGHT", 0.0 if valid else -1.0, "", "", "rules")
 
 
+class Elsewhere(Scripted):
+    """Another engine, as a server is: it has weights of its own and no critic, and rounds otherwise."""
+
+    def refresh(self) -> None:
+        self._trained = getattr(self, "_trained", self._actor)
+        self._actor = copy.deepcopy(self._trained)
+
+    def __call__(self, prompts: Sequence[Prompt]) -> list[Generation]:
+        drawn = super().__call__(prompts)
+        return [replace(one, values=[], logprobs=[value - 0.1 for value in one.logprobs]) for one in drawn]
+
+
 @cache
 def untaught(dtype: torch.dtype) -> tuple[ActorCritic, ChatTokenizer]:
     actor, tokenizer = student(dtype=dtype)
@@ -91,22 +107,21 @@ def untaught(dtype: torch.dtype) -> tuple[ActorCritic, ChatTokenizer]:
 
 
 def trainer(cell: Cell, seed: int = 3, **changes: Any) -> PpoTrainer:
-    actor, tokenizer = untaught(cell.dtype)
-    source = source_of(seed, ("traitor", "crew"))
+    actor, tokenizer = copy.deepcopy(untaught(cell.dtype))
+    source, scorer = source_of(seed, ("traitor", "crew")), LengthScorer()
     params = cell.params.model_copy(update=changes)
-    return PpoTrainer(
-        copy.deepcopy(actor), tokenizer, lambda: Crossroads(5), Judge(), LengthScorer(), params, seed, source
-    )
+    sampler = Elsewhere(actor, tokenizer) if cell.besides == "served" else None
+    return PpoTrainer(actor, tokenizer, lambda: Numbered(5), Judge(), scorer, params, seed, source, sampler)
 
 
 def after_a_stop(cell: Cell, unbroken: PpoTrainer) -> PpoTrainer:
     """Another trainer that goes on from the state after a step, in an outage from that of one that failed to go on."""
     ppo = unbroken
-    if cell.outage:
+    if cell.besides == "outage":
         ppo = trainer(cell)
         ppo.step()
     state = ppo.state()
-    if cell.outage:
+    if cell.besides == "outage":
         ppo.rollouts.teacher.rounds = 1  # type: ignore[attr-defined]
         with pytest.raises(TeacherOutage, match="nobody answers"):
             ppo.step()
@@ -155,18 +170,26 @@ def test_in_every_combination_a_stop_changes_nothing_and_the_ratio_is_to_what_wa
     batch = unbroken.rollouts._ready or unbroken.rollouts.play()
     samples = unbroken.learner.advantages(batch.trajectories, unbroken.learner.read(batch.turns))
     actual, expected = weight_at_the_start(samples)
-    if cell.dtype is torch.float32 or cell.ahead or cell.turns:
-        capped = expected if cell.dtype is torch.float32 else expected.clamp(max=2.0)
+    served = cell.besides == "served"
+    if cell.dtype is torch.float32 or cell.ahead or cell.turns or served:
+        exact = cell.dtype is torch.float32 and not served
+        capped = expected if exact else expected.clamp(max=2.0)
         torch.testing.assert_close(actual, capped, rtol=1e-3, atol=1e-3)
     else:  # what the present policy drew is read again, and only rounding is left out
         assert torch.equal(actual, torch.ones_like(actual)) and (expected - 1).abs().mean() < 0.1
     if cell.ahead:
         assert (expected - 1).abs().max() > 0.01, "the policy has moved since"
+    cut = [one for one in batch.trajectories if one.following]
+    assert bool(cut) is (served and cell.turns is not None)
+    for one in cut:
+        score = unbroken.actor.score(unbroken.actor.batch([one.following or ([], [])]), 1.0)
+        apart = one.bootstrap - score.values[0, 0].item()
+        assert abs(apart) < (1e-5 if cell.dtype is torch.float32 else 0.05) and one.bootstrap
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_nothing_but_the_estimators_own_terms_moves_the_policy(estimator: str) -> None:
-    cell = Cell(torch.float32, None, False, estimator, False)
+    cell = Cell(torch.float32, None, False, estimator, "")
     critic = ESTIMATORS[estimator].compare is None
     moved = {}
     for coefficient in (0.0, 0.1):
@@ -185,7 +208,7 @@ def test_nothing_but_the_estimators_own_terms_moves_the_policy(estimator: str) -
 
 def test_what_is_not_allowed_is_refused_in_one_sentence_and_listed() -> None:
     table = (ROOT / "docs" / "ppo.md").read_text("utf-8")
-    assert len(ALLOWED) == 40 and len(CELLS) == 64
+    assert len(ALLOWED) == 60 and len(CELLS) == 96
     for cell in set(CELLS) - set(ALLOWED):
         sentence = "rollout.turns_per_step is 7, expected null if advantage.estimator is "
         assert cell.refusal == f"{sentence}{cell.estimator}"

@@ -28,6 +28,7 @@ from castaway.rollout.vllm import (
     read_adapter,
     variables,
 )
+from tests.castaway.rollout.fake_vllm import install
 
 PYTHON = Path("/there/bin/python")
 
@@ -35,12 +36,7 @@ PYTHON = Path("/there/bin/python")
 @pytest.fixture
 def serving(tmp_path: Path) -> Serving:
     """A server that is not vLLM, in an environment that looks as if it were."""
-    environment = tmp_path / "environment"
-    python = environment / "bin" / "python"
-    python.parent.mkdir(parents=True)
-    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{Path(__file__).with_name("fake_vllm.py")}" "$@"\n')
-    python.chmod(0o755)
-    return Serving("good", port=0, environment=environment, log=tmp_path / "logs" / "log", ready_seconds=30)
+    return Serving("good", port=0, environment=install(tmp_path / "e"), log=tmp_path / "logs" / "log", ready_seconds=30)
 
 
 def group_of(leader: int) -> list[str]:
@@ -124,6 +120,7 @@ def test_what_is_no_adapter_is_told_in_one_sentence(
 
 def test_a_child_inherits_neither_our_packages_nor_a_key_that_we_did_not_give() -> None:
     ours = {"PYTHONPATH": "x", "VLLM_API_KEY": "old", "CASTAWAY_TEACHER_KEY": "new", "PATH": "/bin", "HOME": "/h"}
+    ours |= {"RANK": "0", "WORLD_SIZE": "2", "MASTER_PORT": "1", "TORCHELASTIC_USE_AGENT_STORE": "True"}  # torchrun's
     found = variables("cpu", PYTHON, Serving("organisation/model"), "", ours)
     assert found == {"PATH": "/there/bin:/bin", "HOME": "/h", "DO_NOT_TRACK": "1", "VLLM_NO_USAGE_STATS": "1"}
     more = {"HF_HUB_OFFLINE": "1", "VLLM_API_KEY": "new"}
