@@ -1,7 +1,7 @@
-"""A trial of a model, before anything is trained on it: that it can be read and trained as its class computes it.
+"""A trial of a model, before anything is trained on it: that it is read and trained as its class computes it.
 
-Whatever transformers loads gets here. Prefix trees, adapters and the float32 head were made for usual decoders, and a
-model that they read wrongly would train without an error.
+Whatever transformers loads gets here. Prefix trees, adapters and the float32 head were made for usual decoders; a model
+that they read wrongly would train without an error.
 """
 
 from typing import Any
@@ -15,13 +15,11 @@ from castaway.models.logprobs import hidden_states_at, next_token_logits
 from castaway.models.policy import new_adapter
 from castaway.models.rows import Rows, window_of
 
-ALLOWED = {torch.float32: 1e-3}
-"""Largest mean difference of log-probabilities, in nats, by the type of the weights."""
-ALLOWED_OTHERWISE = 0.1  # in bfloat16 and below
 OPERATIONS = 4e12
 """Of the whole trial, about: some seconds of one core. It decides how long the rows of a large model are."""
 SHARED, ENDS = 48, (3, 17, 9)
 """Tokens that the rows begin with, at least, and how many follow in each."""
+REMEDY = "name another model as base, such as a Llama, Qwen3 or Gemma"
 
 
 def check_model(model: Any, name: str) -> float:
@@ -33,20 +31,22 @@ def check_model(model: Any, name: str) -> float:
     Raises:
         CastawayError: a class of models that this cannot be done with, or that comes out differently.
     """
-    kind, remedy = f"{name} ({type(model).__name__})", "name another model as base, such as a Llama, Qwen3 or Gemma"
+    kind = f"{name} ({type(model).__name__})"
     try:
         with torch.random.fork_rng():
             difference, moved = _differences(model)
     except Exception as error:  # of whatever class, deep in its code
-        raise CastawayError(f"{kind} cannot be trained: {first_line(error)}; {remedy}") from error
-    if not difference <= ALLOWED.get(model.dtype, ALLOWED_OTHERWISE):
-        raise CastawayError(
-            f"{kind} reads rows that are trained together otherwise than one by one: "
-            f"log-probabilities differ by {difference:.2g} nats in the mean; {remedy}"
-        )
+        raise CastawayError(f"{kind} cannot be trained: {first_line(error)}; {REMEDY}") from error
+    require_equal(difference, model, f"{kind} reads rows that are trained together otherwise than one by one")
     if not moved:
-        raise CastawayError(f"no adapter of {kind} gets a finite gradient; {remedy}")
+        raise CastawayError(f"no adapter of {kind} gets a finite gradient; {REMEDY}")
     return difference
+
+
+def require_equal(difference: float, model: Any, fault: str) -> None:
+    """Refuse a mean difference of log-probabilities, in nats, that rounding in the model's type does not explain."""
+    if not difference <= (1e-3 if model.dtype is torch.float32 else 0.1):
+        raise CastawayError(f"{fault}: log-probabilities differ by {difference:.2g} nats in the mean; {REMEDY}")
 
 
 def _differences(model: Any) -> tuple[float, bool]:
@@ -57,32 +57,26 @@ def _differences(model: Any) -> tuple[float, bool]:
         alone = [model(input_ids=torch.tensor([row], device=model.device)).logits[0].float() for row in rows]
     plain = [logits.log_softmax(-1)[list(spots)] for logits, spots in zip(alone, places, strict=True)]
     policy = new_adapter(model, LoraParams(rank=1, alpha=1))
-    causal, decoder = policy.get_base_model(), policy.get_base_model().get_decoder()
-    width = model.config.get_text_config().hidden_size
+    causal, width = policy.get_base_model(), model.config.get_text_config().hidden_size
     laid = Rows.of(rows, places, width, model.device, window_of(causal))
     with folded(policy):
-        states = hidden_states_at(decoder, laid.lines, laid.columns, **laid.inputs(causal))
+        states = hidden_states_at(causal.get_decoder(), laid.lines, laid.columns, **laid.inputs(causal))
         read = next_token_logits(causal, states).log_softmax(-1)
-        pairs = [(one[: len(own)], own) for one, own in zip(read, plain, strict=True)]
-        difference = torch.cat([(one.detach() - own).abs().flatten() for one, own in pairs]).mean().item()
+        apart = [one[: len(own)].detach() - own for one, own in zip(read, plain, strict=True)]
         read.max(-1).values.sum().backward()
-    gradients = [weight.grad for weight in policy.parameters() if weight.requires_grad and weight.grad is not None]
+    gradients = [weight.grad for weight in policy.parameters() if weight.grad is not None]
     policy.unload()
     finite = all(bool(gradient.isfinite().all()) for gradient in gradients)
-    return difference, finite and any(bool(gradient.any()) for gradient in gradients)
+    return torch.cat(apart).abs().mean().item(), finite and any(bool(gradient.any()) for gradient in gradients)
 
 
 def _rows(model: Any) -> list[list[int]]:
     """Rows of different lengths that begin alike, beyond every window if that does not take too long."""
     config, window = model.config.get_text_config(), window_of(model)
-    affordable = int(OPERATIONS / (10 * len(ENDS) * sum(weight.numel() for weight in model.parameters())))
+    affordable = OPERATIONS / (10 * len(ENDS) * sum(weight.numel() for weight in model.parameters()))
     shared = int(window) if SHARED < window < affordable else SHARED
-    positions = getattr(config, "max_position_embeddings", None) or shared + max(ENDS)
+    most = (getattr(config, "max_position_embeddings", None) or shared + max(ENDS)) - max(ENDS)
     generator = torch.Generator().manual_seed(0)
-
-    def draw(count: int) -> list[int]:
-        tokens: list[int] = torch.randint(config.vocab_size, (count,), generator=generator).tolist()
-        return tokens
-
-    same = draw(min(shared, positions - max(ENDS)))
-    return [same + draw(count) for count in ENDS]
+    lengths = [min(shared, most), *ENDS]
+    same, *ends = torch.randint(config.vocab_size, (sum(lengths),), generator=generator).split(lengths)
+    return [torch.cat([same, end]).tolist() for end in ends]

@@ -10,7 +10,7 @@ from castaway.config.errors import CastawayError, first_line
 from castaway.models.policy import load_model
 from castaway.models.rows import window_of
 from castaway.models.tokens import ChatTokenizer
-from castaway.models.trial import ALLOWED, ALLOWED_OTHERWISE, check_model
+from castaway.models.trial import check_model, require_equal
 from castaway.rollout.actor_critic import ActorCritic
 from castaway.rollout.sampling import SamplingRules, sample_replies
 
@@ -58,9 +58,5 @@ def _sampled(model: Any, tokenizer: ChatTokenizer, folder: Path) -> float:
     drawn = torch.tensor([value for reply in replies for value in reply.logprobs])
     read = torch.cat([row[: len(reply.tokens)] for row, reply in zip(scores.float(), replies, strict=True)])
     difference = (drawn - read).abs().mean().item()
-    if not difference <= ALLOWED.get(model.dtype, ALLOWED_OTHERWISE):
-        raise CastawayError(
-            f"{folder} ({type(model).__name__}) gives drawn tokens another probability when it is sampled from than "
-            f"when it is trained: {difference:.2g} nats in the mean; name another model as base"
-        )
+    require_equal(difference, model, f"{folder} ({type(model).__name__}) is sampled from otherwise than trained")
     return difference

@@ -1,19 +1,19 @@
 """Types the hand-written questions into chats with models of STRICTBOT, and counts right levels and facts.
 
-    python -m castaway.tools.strictbot.natural trained=data/strictbot/merge untrained=data/smollm2/base
-    python -m castaway.tools.strictbot.natural --rendering compact --answers answers.jsonl tiny=data/strictbot/merge
+    python -m tests.castaway.envs.strictbot.ask_natural trained=data/strictbot/merge untrained=data/smollm2/base
+    python -m tests.castaway.envs.strictbot.ask_natural --rendering compact tiny=data/strictbot/merge
 
 Each question is asked as `castaway chat --run strictbot` asks it, with its known fact behind a bar, one question a
 conversation, with the chat's own temperature and length. The questions are a sealed test set
-(tests/castaway/envs/strictbot/natural.yaml): look at answers only when nothing more is to be tuned.
+(natural.yaml): look at answers only when nothing more is to be tuned.
 """
 
-import argparse
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Annotated, Any
 
+import typer
 from ruamel.yaml import YAML
 
 from castaway.envs.strictbot.language import Rendering, language_of
@@ -27,37 +27,27 @@ from castaway.tools.chat import load_chat
 from castaway.tools.cli.main import CHAT_TEMPERATURE, CHAT_TOKENS
 from castaway.tools.strictbot.view import StrictbotView
 
-QUESTIONS = Path(__file__).parents[3] / "tests" / "castaway" / "envs" / "strictbot" / "natural.yaml"
+QUESTIONS = Path(__file__).with_name("natural.yaml")
 HEADER = ["model", "right level and fact", "right level", "right fact"]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser("natural", description="Ask the hand-written questions.")
-    parser.add_argument(
-        "models", nargs="+", type=named, metavar="NAME=FOLDER", help="a name for the table, and a folder of a model"
-    )
-    parser.add_argument("--rendering", choices=get_args(Rendering), default="full", help="of the prompts")
-    parser.add_argument("--answers", type=Path, help="file for all answers, one JSON object a line")
-    options = parser.parse_args()
+def main(
+    models: Annotated[list[str], typer.Argument(metavar="NAME=FOLDER", help="Names for the table, and models.")],
+    rendering: Annotated[Rendering, typer.Option(help="Of the prompts.")] = "full",
+    answers: Annotated[Path | None, typer.Option(help="File for all answers, one JSON object a line.")] = None,
+) -> None:
+    """Ask the hand-written questions."""
     rows = []
-    for name, folder in options.models:
-        answered = [{"model": name, **one} for one in answers(folder, options.rendering)]
+    for name, folder in (text.split("=", 1) for text in models):
+        answered = [{"model": name, **one} for one in asked(Path(folder), rendering)]
         rows.append([name, *figures(answered)])
-        if options.answers:
-            with options.answers.open("a", encoding="utf-8") as file:
+        if answers:
+            with answers.open("a", encoding="utf-8") as file:
                 file.writelines(json.dumps(one, ensure_ascii=False) + "\n" for one in answered)
     print(table(HEADER, rows))
 
 
-def named(text: str) -> tuple[str, Path]:
-    """The name and the folder in NAME=FOLDER."""
-    name, _, folder = text.partition("=")
-    if not (name and (Path(folder) / "tokenizer.json").is_file()):
-        raise argparse.ArgumentTypeError(f"{text} is not of the form NAME=FOLDER, with the folder of a model")
-    return name, Path(folder)
-
-
-def answers(folder: Path, rendering: Rendering) -> Iterator[dict[str, Any]]:
+def asked(folder: Path, rendering: Rendering) -> Iterator[dict[str, Any]]:
     """What the model in `folder` answers to each question, with the level wanted and the level produced (0: none)."""
     seed_everything(1, threads=1)
     game = StrictbotParams.model_construct(rendering=rendering)  # a chat pays no rewards
@@ -88,4 +78,4 @@ def figures(answered: Sequence[dict[str, Any]]) -> list[str]:
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)
