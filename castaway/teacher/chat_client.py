@@ -9,8 +9,10 @@ import json
 import threading
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from time import monotonic
+from email.utils import parsedate_to_datetime
+from time import monotonic, time
 from typing import Any, Literal, TypeVar
 
 import httpx
@@ -171,13 +173,13 @@ class ChatClient:
         """The text within a response; one that was cut off for its length is the reader's to refuse."""
         try:
             completion = json.loads(body)
-            text, model = completion["choices"][0]["message"]["content"], completion["model"]
-            if not isinstance(text, str):
-                raise TypeError
-        except (ValueError, KeyError, IndexError, TypeError):
+            if told := completion.get("error"):  # some servers send it with status 200
+                raise ServerFault("server error", self._says(f"failed: {json.dumps(told)[:300]}"), True)
+            text, model = _text_of(completion["choices"][0]["message"]), completion["model"]
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError):
             raise ServerFault("not JSON", self._says("sent something other than a chat completion"), True) from None
-        # `transformers serve` appends the revision to the name.
-        if str(model).split("@")[0] != self._endpoint.model.split("@")[0]:
+        # `transformers serve` appends the revision to the name, others the date of a snapshot.
+        if not str(model).startswith(self._endpoint.model.split("@")[0]):
             raise ServerFault("wrong model", self._says(f"answered as {str(model)[:80]!r}"), False)
         return text
 
@@ -189,6 +191,19 @@ class ChatClient:
 
     def _says(self, what: str) -> str:
         return f"the teacher's server at {self._endpoint.url} (model {self._endpoint.model}) {what}"
+
+
+def _text_of(message: dict[str, Any]) -> str:
+    """What a message says: its text, its parts, the arguments of a call of a tool, or why the model refuses."""
+    content = message.get("content")
+    if isinstance(content, list):
+        content = "".join(part.get("text", "") for part in content)
+    if not content and message.get("tool_calls"):
+        content = message["tool_calls"][0]["function"]["arguments"]
+    text = content or message.get("refusal") or message["content"]
+    if not isinstance(text, str):
+        raise TypeError
+    return text
 
 
 class LoopThread:
@@ -226,8 +241,9 @@ def _pause(state: RetryCallState) -> float:
 
 
 def _seconds(header: str | None) -> float:
-    """The seconds of a Retry-After header; dates are not used by these servers."""
-    try:
+    """The seconds of a Retry-After header, which may be a date."""
+    with suppress(ValueError):
         return max(0.0, float(header or 0.0))
-    except ValueError:
-        return 0.0
+    with suppress(ValueError):
+        return max(0.0, parsedate_to_datetime(header or "").timestamp() - time())
+    return 0.0

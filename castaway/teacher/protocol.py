@@ -102,8 +102,11 @@ def parse_answer(text: str) -> Answer:
     """Read an answer; a ValueError says why it is none, in a few words that the model can be shown."""
     if len(text) > LONGEST_TEXT:
         raise ValueError(f"the answer has {len(text)} characters, at most {LONGEST_TEXT} are read")
+    # Some models think first, fence the object as code, or add a closing sentence.
+    said = text.rpartition("</think>")[2]
+    start, end = said.find("{"), said.rfind("}") + 1
     try:
-        return Answer.model_validate_json(text)
+        return Answer.model_validate_json(said[start:end] if 0 <= start < end else text)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"])) or "the answer"

@@ -98,3 +98,5 @@ def check(
         rows.append([parse_reply(attempt.text).action, verdict.source, *verdicts, verdict.critique])
     typer.echo(table(["answered", "judge", "verdict", "the rules", "critique"], rows))
     typer.echo(", ".join(f"{name}: {count}" for name, count in sorted(teacher.counts.items())))
+    if unusable := teacher.counts.get("unusable", 0):
+        raise CastawayError(f"{unusable} answers cannot be used, and the rules judged instead; try another model")

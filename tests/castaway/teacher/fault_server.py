@@ -7,7 +7,9 @@ one, the last one stays. GET /asked returns all questions that it got.
 import json
 import sys
 import threading
+import time
 from collections import Counter
+from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -48,6 +50,18 @@ ODD_VERDICTS: dict[str, dict[str, Any]] = {
     "nan": {"penalty": float("nan")},
     "verbose": {"critique": "x" * 10_000},
 }
+
+
+FORMS: dict[str, Any] = {
+    "fenced": lambda said: {"content": f"```json\n{said}\n```"},
+    "thinking": lambda said: {"content": f"<think>Is {{this}} legal?</think>\n{said}"},
+    "closing": lambda said: {"content": f"{said}\nI hope that helps."},
+    "parts": lambda said: {"content": [{"type": "text", "text": said}]},
+    "tool": lambda said: {"content": None, "tool_calls": [{"function": {"name": "verdict", "arguments": said}}]},
+    "surrogate": lambda said: {"content": said.replace("So\\n", "So\\ud800")},
+    "refusal": lambda said: {"content": None, "refusal": "I cannot judge that."},
+}
+"""Messages that say the same in other forms, and two that cannot be read."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -102,13 +116,22 @@ class Handler(BaseHTTPRequestHandler):
             self._send(200, b"<html>gateway</html>")
         elif word == "null":
             self._answer(question, None)
+        elif word == "failing":
+            self._send(200, b'{"error": {"message": "out of memory"}}')
+        elif word == "later":
+            self._send(429, b"{}", {"retry-after": formatdate(time.time() + 1, usegmt=True)})
+        elif word == "dated":
+            self._answer(question, json.dumps(verdict(question)), model=f"{question['model']}-2026-11-30")
+        elif word in FORMS:
+            self._answer(question, FORMS[word](json.dumps(verdict(question))))
         elif word == "impostor":
             self._answer(question, json.dumps(verdict(question)), model="somebody-else")
         else:
             self._answer(question, json.dumps(verdict(question, **ODD_VERDICTS.get(word, {}))))
 
-    def _answer(self, question: dict[str, Any], text: str | None, model: str = "") -> None:
-        body = {"model": model or question["model"], "choices": [{"message": {"content": text}}]}
+    def _answer(self, question: dict[str, Any], said: Any, model: str = "") -> None:
+        message = said if isinstance(said, dict) else {"content": said}
+        body = {"model": model or question["model"], "choices": [{"message": message}]}
         self._send(200, json.dumps(body).encode())
 
     def _send(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:

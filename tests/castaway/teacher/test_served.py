@@ -92,7 +92,14 @@ def test_a_legal_action_stands_and_an_illegal_one_is_put_right(make: Make) -> No
     assert bad.reasoning == RULES.reason(attempts(ILLEGAL)[0].prompt.observation, bad.action)
 
 
-@pytest.mark.parametrize("fault", ["busy", "broken", "cut", "huge", "html", "null", "slow"])
+@pytest.mark.parametrize("form", ["fenced", "thinking", "closing", "parts", "tool", "dated"])
+def test_an_answer_in_another_form_is_used_at_once(make: Make, form: str) -> None:
+    teacher = make(form)
+    (verdict,) = teacher.judge(attempts(ILLEGAL))
+    assert verdict.source == form and teacher.counts["tries"] == 1
+
+
+@pytest.mark.parametrize("fault", ["busy", "broken", "cut", "huge", "html", "null", "slow", "failing", "later"])
 def test_a_fault_that_passes_is_waited_out(make: Make, fault: str) -> None:
     teacher = make(f"{fault}-good", attempt_seconds=0.3 if fault == "slow" else 2.0)
     assert teacher.judge(attempts(LEGAL))[0].source == f"{fault}-good"
@@ -123,7 +130,7 @@ def test_a_server_that_stays_away_is_soon_left_alone(make: Make) -> None:
         stopped.judge(attempts(ILLEGAL))
 
 
-@pytest.mark.parametrize("odd", ["prose", "illegal", "types", "extra", "nan", "verbose", "yes"])
+@pytest.mark.parametrize("odd", ["prose", "refusal", "surrogate", "illegal", "types", "extra", "nan", "verbose", "yes"])
 def test_an_answer_that_cannot_be_used_is_asked_for_once_more_with_the_reason(make: Make, url: str, odd: str) -> None:
     model = f"{odd}-good"
     assert make(model).judge(attempts(ILLEGAL))[0].source in (model, "rules")
