@@ -21,7 +21,7 @@ from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
 from castaway.config.errors import CastawayError
-from castaway.processes.environment import SILENT, importing, main_root
+from castaway.processes.environment import SILENT, importing, main_root, quoted
 from castaway.processes.groups import Group, guarded, pause
 from castaway.processes.servers import VARIABLE, configured, free_port
 from castaway.tracking import store
@@ -91,7 +91,7 @@ def server_variables(root: Path, port: int) -> dict[str, str]:
         **QUIET,
         "PREFECT_HOME": str(home(root)),
         "PREFECT_PROFILES_PATH": str(home(root) / "profiles.toml"),
-        "PREFECT_API_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{home(root) / 'prefect.db'}",
+        "PREFECT_API_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{quoted(home(root) / 'prefect.db')}",
         "PREFECT_SERVER_UI_API_URL": f"http://{HOST}:{port}/api",
         VARIABLE: f"http://{HOST}:{port}/api",
     }

@@ -91,11 +91,6 @@ class Tree(NamedTuple):
     paths: dict[int, list[int]]  # number of a row to the indices of its tokens
 
 
-def takes_positions(decoder: Any) -> bool:
-    """Whether a model can be told the positions of tokens; ALiBi counts them by the mask."""
-    return "position_ids" in signature(decoder.forward).parameters
-
-
 def window_of(model: Any) -> float:
     """How many tokens every layer of a model of transformers attends to at least.
 
@@ -104,8 +99,8 @@ def window_of(model: Any) -> float:
     GPT-Neo, `attention_chunk_size` in Llama 4.
     """
     config = model.config.get_text_config()
-    layers, decoder = set(getattr(config, "layer_types", None) or ()), model.get_decoder()
-    if getattr(model, "_is_stateful", False) or layers - ATTENTION or not takes_positions(decoder):
+    layers, takes = set(getattr(config, "layer_types", None) or ()), signature(model.get_decoder().forward).parameters
+    if getattr(model, "_is_stateful", False) or layers - ATTENTION or "position_ids" not in takes:
         return 0
     settings = config.to_dict().items()
     named = [value for name, value in settings if name.endswith(("window", "window_size", "attention_chunk_size"))]

@@ -18,6 +18,7 @@ import psutil
 from castaway.config.bases import Base, HubParams
 from castaway.config.errors import CastawayError
 from castaway.config.params import Params
+from castaway.processes.groups import is_member
 from castaway.processes.host_file import load_host
 
 SILENT = {
@@ -50,6 +51,9 @@ A section takes less time than waking a thread. Spinning saves a third of a trai
 of its own, and makes it ten times as long where threads share a core."""
 WATCHED_SECONDS = 0.5  # how long the idle cores are measured, in seconds
 
+OF_HOOKS = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")
+RANKS = ("RANK", "LOCAL_RANK", "GROUP_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
 FROM_THE_START = {
     "PYTHONHASHSEED": "0",
     # By default, malloc returns every large tensor to the kernel and requests it again: a third of a training's time.
@@ -77,8 +81,14 @@ def find_root() -> Path:
 
 
 def silence(root: Path) -> None:
-    """Switch telemetry off, keep the files of MLflow inside the repository, and leave out GPUs that are not for us."""
+    """Switch telemetry off, keep the files of MLflow inside the repository, and leave out GPUs that are not for us.
+
+    Ranks that a cluster's scheduler has set are dropped: torchrun alone says which processes train together.
+    """
     os.environ.update(SILENT)
+    if not is_member():
+        for name in [name for name in os.environ if name in RANKS]:
+            del os.environ[name]
     os.environ.setdefault("MLFLOW_TRACKING_URI", store_of(root))
     gpus = load_host(main_root(root)).gpus
     if gpus is not None:
@@ -142,7 +152,12 @@ def importing() -> Iterator[None]:
 
 
 def store_of(root: Path) -> str:
-    return f"sqlite:///{main_root(root) / 'mlflow.db'}"
+    return f"sqlite:///{quoted(main_root(root) / 'mlflow.db')}"
+
+
+def quoted(path: Path) -> str:
+    """A path within a database's address, where SQLAlchemy reads escapes and a query."""
+    return str(path).replace("%", "%25").replace("?", "%3F")
 
 
 def main_root(root: Path) -> Path:
@@ -165,7 +180,10 @@ def revision(root: Path) -> str:
 
 def git(folder: Path, *arguments: str) -> str | None:
     """What a command of git prints in a folder; None if it fails, or git is not installed."""
+    # A hook of another repository names that one in variables.
+    own = {name: value for name, value in os.environ.items() if name not in OF_HOOKS}
+    command = ["git", *arguments]
     try:
-        return subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True).stdout
+        return subprocess.run(command, cwd=folder, env=own, capture_output=True, text=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError):
         return None

@@ -23,7 +23,7 @@ from castaway.models.folded import folded
 from castaway.models.logprobs import by_chunks, hidden_states_at, next_token_logits, token_scores
 from castaway.models.policy import save_adapter, using
 from castaway.models.products import use_for_head
-from castaway.models.rows import Rows, takes_positions, window_of
+from castaway.models.rows import Rows, window_of
 
 VALUE_HEAD_FILE = "value_head.safetensors"
 
@@ -72,10 +72,10 @@ class ActorCritic(nn.Module):
     def last_hidden_state(self, **inputs: Any) -> torch.Tensor:
         """(rows, width) the final hidden states of the last tokens of rows that are padded on the left."""
         tokens: torch.Tensor = inputs["input_ids"]
-        lines, decoder = torch.arange(len(tokens), device=tokens.device), self.causal.get_decoder()
-        if not takes_positions(decoder):
-            del inputs["position_ids"]
-        return hidden_states_at(decoder, lines, torch.full_like(lines, tokens.shape[1] - 1), **inputs)
+        lines = torch.arange(len(tokens), device=tokens.device)
+        if not self.window:  # ALiBi counts by the mask, and RoPE minds distances alone
+            inputs.pop("position_ids", None)
+        return hidden_states_at(self.causal.get_decoder(), lines, torch.full_like(lines, tokens.shape[1] - 1), **inputs)
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """Next-token logits (..., vocabulary) of hidden states (..., width), in float32."""

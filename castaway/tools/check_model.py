@@ -15,7 +15,6 @@ from castaway.rollout.actor_critic import ActorCritic
 from castaway.rollout.sampling import SamplingRules, sample_replies
 
 ASKED = ("Name a tree.", "What is seven times six, and why?", "Hello! Who are you, and what can you do?")
-REPLY_TOKENS = 8
 
 
 def check_folder(folder: Path, dtype: Dtype) -> list[str]:
@@ -23,19 +22,17 @@ def check_folder(folder: Path, dtype: Dtype) -> list[str]:
     if not (folder / "config.json").is_file():
         raise CastawayError(f"{folder} holds no model (config.json is missing); name a folder of transformers")
     try:
-        tokenizer, model = ChatTokenizer.load(folder), load_model(folder, dtype=dtype)
-    except CastawayError:
-        raise
+        model = load_model(folder, dtype=dtype)
     except Exception as error:  # from a cut file to an unknown class: transformers documents no list
         raise CastawayError(f"{folder} cannot be loaded: {first_line(error)}") from error
-    window, stops = window_of(model), tokenizer.tokenizer.convert_ids_to_tokens(sorted(tokenizer.stops))
+    tokenizer, window = ChatTokenizer.load(folder), window_of(model)
+    stops = tokenizer.tokenizer.convert_ids_to_tokens(sorted(tokenizer.stops))
     drawn = _sampled(model, tokenizer, folder)
     read = check_model(model, str(folder))
     reach = {0: "each row is read by itself", float("inf"): "attention over the whole row"}
     return [
         f"{type(model).__name__}, {sum(weight.numel() for weight in model.parameters()):,} parameters, {dtype}",
-        "the template writes what system and user say, once each",
-        f"a reply ends with {' or '.join(stops)}",
+        f"the template writes what system and user say, once each; a reply ends with {' or '.join(stops)}",
         reach.get(window, f"windows of {window} tokens; longer rows are read by themselves"),
         f"rows read together are those read one by one: {read:.1g} nats apart in the mean",
         f"what is drawn has the probability that training finds: {drawn:.1g} nats apart in the mean",
@@ -47,7 +44,7 @@ def _sampled(model: Any, tokenizer: ChatTokenizer, folder: Path) -> float:
     """The mean difference between log-probabilities of drawn tokens and those that training computes for them."""
     actor, generator = ActorCritic(model), torch.Generator().manual_seed(0)
     prompts = [tokenizer.prompt([{"role": "user", "content": text}]) for text in ASKED]
-    rules = SamplingRules(1.0, REPLY_TOKENS, tokenizer.stops, tokenizer.pad)
+    rules = SamplingRules(1.0, 8, tokenizer.stops, tokenizer.pad)
     try:
         replies = sample_replies(actor, prompts, rules, generator)
         with torch.no_grad():

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from castaway.config.errors import CastawayError
 from castaway.config.sections import POLICIES
@@ -61,7 +62,7 @@ def client(again: int = 0) -> Any:
     if address.startswith(SQLITE):
         # Fails at once if it cannot be opened, is locked or is damaged; MLflow, whose import takes seconds, would try
         # for minutes.
-        path = Path(address.removeprefix(SQLITE).partition("?")[0])
+        path = Path(unquote(address.removeprefix(SQLITE).partition("?")[0]))
         path.parent.mkdir(parents=True, exist_ok=True)
         with closing(sqlite3.connect(path, timeout=LOCK_SECONDS)) as connection:
             connection.execute("PRAGMA schema_version")
