@@ -21,8 +21,9 @@ from castaway.rollout.sampling import SamplingRules
 from castaway.tasks.environment import SELF_PLAY, CurriculumStage, Prompt
 from castaway.tasks.verdict import Attempt, Verdict
 from castaway.teacher.rules import RulesTeacher
-from tests.castaway.rl.small import NoScorer, ppo_params, shipped, stirred, student
+from tests.castaway.rl.small import NoScorer, ppo_params, stirred, student
 from tests.castaway.rl.training import LengthScorer
+from tests.shipped import PARAMS
 
 GAMES = ["tic_tac_toe", "kuhn_poker three players", "pig to 10"]
 SEATS = ("self", "random")
@@ -154,7 +155,7 @@ def trainer(seed: int = 1, **changes: Any) -> PpoTrainer:
         CurriculumStage("easy", tables_named(GAMES), ("random", "self"), threshold=0.2, window=2),
         CurriculumStage("hard", tables_named(GAMES), ("self",)),
     ]
-    source = EpisodeSource(stages, shipped().ppo.replay, seed, "random")
+    source = EpisodeSource(stages, PARAMS.ppo.replay, seed, "random")
     return PpoTrainer(*student(), environment, RulesTeacher(environment().rules), NoScorer(), params, seed, source)
 
 
