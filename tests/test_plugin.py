@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from tests.miniature import copy_tree, edited, environment, ran, run
+from tests.miniature import commit, copy_tree, edited, environment, ran, run
 
 pytestmark = pytest.mark.slow
 STAGES = ["dataset", "sft", "reward_model", "ppo", "correction_sft", "evaluate", "merge"]
@@ -30,8 +30,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     venv.create(root / ".venv", with_pip=True)
     own = Path(sysconfig.get_path("purelib", vars={"base": str(root / ".venv")}))
     (own / "shared.pth").write_text(f"{sysconfig.get_path('purelib')}\n", "utf-8")
-    for command in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "A clone")):
-        run(root, "git", *command)
+    commit(root)
     return root
 
 
