@@ -11,10 +11,9 @@ from castaway.config.errors import CastawayError
 from castaway.tools.profiles import FOLDER as PROFILES
 from castaway.tools.profiles import copy_files
 from flows.profile import main
-from tests.flows.conftest import Repository
+from tests.flows.conftest import ROOT, Repository
 from tests.miniature import STAGES, copy_tree, run, set_params
 
-ROOT = Path(__file__).parents[2]
 ADDRESSES = sorted(["base@novice", *(f"{stage}@tic_tac_toe" for stage in STAGES)])
 SMALLER: dict[str, object] = {
     "bases.novice.text.openspiel.episodes": 12,

@@ -15,9 +15,8 @@ from castaway.config.params import STAGE_SECTIONS, Params
 from castaway.config.section import Section
 from castaway.tasks.registry import read_params
 from tests.castaway.command import refused
-from tests.miniature import edited
+from tests.miniature import ROOT, edited
 
-ROOT = Path(__file__).parents[3]
 SHIPPED = (ROOT / "params.yaml").read_text(encoding="utf-8")
 
 ON_THE_SKIFF = {"scenario": "skiff", "rendering": "compact", "traitor_share": 0.2}

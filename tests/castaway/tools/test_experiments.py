@@ -1,7 +1,6 @@
 """The table of experiments, in a repository of its own."""
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,7 @@ import pytest
 from castaway.tools.experiments import as_table, compared, experiments
 from tests.castaway.command import castaway
 from tests.castaway.figures import policy, save
-from tests.miniature import commit
+from tests.miniature import commit, run
 
 PARAMS = """\
 seed: {seed}
@@ -19,10 +18,6 @@ tasks:
   two: {{task: strictbot, base: small}}
 ppo: {{steps: 9}}
 """
-
-
-def git(root: Path, *arguments: str) -> str:
-    return subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def build(root: Path, seed: int, steps: int, rate: float) -> None:
@@ -37,12 +32,12 @@ def build(root: Path, seed: int, steps: int, rate: float) -> None:
 def root(tmp_path: Path) -> Path:
     """A commit, and three experiments as DVC keeps them: two seeds of one setting, and another setting."""
     build(tmp_path, 1, 5, 0.6)
-    first = git(tmp_path, "rev-parse", "HEAD")
+    first = run(tmp_path, "git", "rev-parse", "HEAD").strip()
     for name, seed, steps, rate in (("calm-sea", 2, 5, 0.5), ("red-sail", 1, 8, 0.9), ("old-rope", 3, 5, 0.7)):
         build(tmp_path, seed, steps, rate)
-        git(tmp_path, "update-ref", f"refs/exps/{first[:2]}/{first[2:]}/{name}", "HEAD")
-        git(tmp_path, "reset", "-q", "--hard", first)
-    git(tmp_path, "update-ref", "refs/exps/exec/EXEC_HEAD", "HEAD")
+        run(tmp_path, "git", "update-ref", f"refs/exps/{first[:2]}/{first[2:]}/{name}", "HEAD")
+        run(tmp_path, "git", "reset", "-q", "--hard", first)
+    run(tmp_path, "git", "update-ref", "refs/exps/exec/EXEC_HEAD", "HEAD")
     return tmp_path
 
 
