@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from tests.miniature import commit, copy_tree, edited, environment, ran, run
+from tests.miniature import STAGES, commit, copy_tree, edited, environment, ran, run
 
 pytestmark = pytest.mark.slow
-STAGES = ["dataset", "sft", "reward_model", "ppo", "correction_sft", "evaluate", "merge"]
 OWN = ["base@lights_base", *(f"{stage}@lights" for stage in STAGES)]
 PLAYING = ["base@lights_base", *(f"{stage}@lights" for stage in ("dataset", "reward_model", "ppo", "evaluate"))]
 """The stages that depend on the game's code: the others read what these have made of it."""

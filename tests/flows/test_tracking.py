@@ -12,7 +12,7 @@ from castaway.metrics.built import Locked
 from castaway.tracking import dvc_stage, lineage, stage_run
 from castaway.tracking.records import write_json
 from castaway.tracking.store import EXPERIMENT
-from tests.castaway.figures import EVALUATE, save
+from tests.castaway.figures import EVALUATE, policy, save
 from tests.castaway.tools.marooned.episodes import played
 from tests.flows.conftest import PARAMS, REVISION
 
@@ -166,12 +166,9 @@ def test_metrics_have_names_that_mlflow_takes(
 def test_thousands_of_figures_are_a_file_and_thirty_are_metrics(
     made: Callable[[str], dvc_stage.DvcStage], store: str, tmp_path: Path
 ) -> None:
-    rates = {
-        f"{rate}{end}": 0.5 for rate in ("success_rate", "invalid_rate", "mean_return") for end in ("", "_low", "_high")
-    }
     players = ("base", "demonstrators", "expert", "final", "ppo", "random", "sft")
-    figures = {name: {**rates, "episodes": 200} for name in players}
-    games = {f"game {number}": dict.fromkeys(players, rates) for number in range(50)}
+    figures = dict.fromkeys(players, policy(0.5))
+    games = {f"game {number}": figures for number in range(50)}
     run = stage_run.StageRun(made("evaluate@openspiel"), of_task("openspiel"), {}, REVISION)
     run.succeed({**figures, "games": games}, {})
     client = MlflowClient(store)
