@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from tests.miniature import copy_tree, edited, environment, ran, run
+from tests.miniature import STAGES, commit, copy_tree, edited, environment, ran, run
 
 pytestmark = pytest.mark.slow
-STAGES = ["dataset", "sft", "reward_model", "ppo", "correction_sft", "evaluate", "merge"]
 OWN = ["base@lights_base", *(f"{stage}@lights" for stage in STAGES)]
 PLAYING = ["base@lights_base", *(f"{stage}@lights" for stage in ("dataset", "reward_model", "ppo", "evaluate"))]
 """The stages that depend on the game's code: the others read what these have made of it."""
@@ -30,8 +29,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     venv.create(root / ".venv", with_pip=True)
     own = Path(sysconfig.get_path("purelib", vars={"base": str(root / ".venv")}))
     (own / "shared.pth").write_text(f"{sysconfig.get_path('purelib')}\n", "utf-8")
-    for command in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "A clone")):
-        run(root, "git", *command)
+    commit(root)
     return root
 
 

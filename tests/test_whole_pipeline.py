@@ -8,9 +8,7 @@ import os
 from pathlib import Path
 
 import pytest
-import torch
 from mlflow import MlflowClient
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from castaway.metrics.ledger import FILE as LEDGER
 from castaway.metrics.ledger import read as read_ledger
@@ -91,18 +89,6 @@ def test_evaluation_speaks_of_every_policy_with_intervals_and_keeps_every_outcom
         assert len(outcomes) == 4 and sum(outcomes.values()) / 4 == figures[policy]["success_rate"]
     asking, *_ = read_ledger(clone / f"data/{task}/metrics/{LEDGER}")
     assert asking["seed"] == 1 and asking["weights"][f"data/{task}/correction_sft"].endswith(".dir")
-
-
-def test_merged_model_answers_with_plain_transformers(clone: Path) -> None:
-    folder = clone / "data/marooned/merge"
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    model = AutoModelForCausalLM.from_pretrained(folder)
-    prompt = tokenizer.apply_chat_template(
-        [{"role": "user", "content": "day 1"}], add_generation_prompt=True, return_tensors="pt", return_dict=True
-    )
-    with torch.inference_mode():
-        output = model.generate(**prompt, max_new_tokens=4, do_sample=False)
-    assert output.shape[1] > prompt["input_ids"].shape[1]
 
 
 def test_a_declared_experiment_is_built_beside_the_run(clone: Path) -> None:

@@ -2,13 +2,14 @@
 
 import json
 import re
-import subprocess
 from pathlib import Path
 
 import psutil
 import pytest
 
 from benchmarks import build
+from tests.castaway.figures import save
+from tests.miniature import commit
 
 DRIVER = """\
 import json, pathlib, sys
@@ -23,11 +24,9 @@ folder.mkdir(parents=True)
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, text in (("flows/__init__.py", ""), ("flows/__main__.py", DRIVER), ("params.yaml", "seed: 1\n")):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text, encoding="utf-8")
+        save(tmp_path / name, text)
     (tmp_path / "benchmarks").mkdir()
-    for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "x"]):
-        subprocess.run(["git", *command], cwd=tmp_path, check=True)
+    commit(tmp_path)
     monkeypatch.setattr(build, "ROOT", tmp_path)
     monkeypatch.setattr(build, "idle_cores", lambda: float(psutil.cpu_count() or 1))
     return tmp_path
@@ -41,8 +40,8 @@ def test_builds_of_the_same_params_are_told_beside_each_other(repository: Path) 
     page = (repository / "benchmarks/build.md").read_text("utf-8")
     assert "times as long" in page and re.search(r"\| sft@marooned +\| +1:15 \| +1:15 \|", page)
 
-    (repository / "params.yaml").write_text("seed: 2\n", encoding="utf-8")
-    subprocess.run(["git", "commit", "-qam", "y"], cwd=repository, check=True)
+    save(repository / "params.yaml", "seed: 2\n")
+    commit(repository)
     assert build.main(["idle"]) == 0
     assert sorted(json.loads((repository / "benchmarks/build.json").read_text("utf-8"))) == ["idle"]
     assert "times as long" not in (repository / "benchmarks/build.md").read_text("utf-8")

@@ -1,9 +1,6 @@
 """Lineage beside a store with thousands of runs."""
 
-import os
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -12,6 +9,7 @@ from mlflow import MlflowClient
 
 from benchmarks.logging_cost import COPIED, ROOT, RUNS, fill
 from castaway.tracking.store import EXPERIMENT
+from tests.castaway.command import castaway
 
 
 @pytest.mark.slow
@@ -27,12 +25,5 @@ def test_lineage_beside_ten_thousand_runs(tmp_path: Path) -> None:
         place = tmp_path / path.relative_to(ROOT)
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(path.read_bytes())
-    done = subprocess.run(
-        [sys.executable, "-m", "castaway.tools.cli.main", "lineage", "marooned"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "") and "base@games" in done.stdout
+    done = castaway("lineage", "marooned", at=tmp_path)
+    assert (done.exit_code, done.stderr) == (0, "") and "base@games" in done.stdout

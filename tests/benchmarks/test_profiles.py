@@ -6,6 +6,7 @@ from pathlib import Path
 
 from benchmarks import profiles
 from castaway.metrics.markdown import share
+from tests.castaway.figures import save
 
 RESULTS = profiles.ROOT / "docs" / "results.md"
 KEPT = profiles.ROOT / "benchmarks" / "profiles"
@@ -34,8 +35,7 @@ def test_boards_of_other_sizes_over_three_seeds() -> None:
 def test_figures_are_kept_and_weights_are_not(tmp_path: Path) -> None:
     built = tmp_path / "scratch" / "small"
     for name, text in (("params.yaml", "seed: 1"), ("data/one/published/sft.json", '{"figures": {"loss": 1}}')):
-        (built / name).parent.mkdir(parents=True, exist_ok=True)
-        (built / name).write_text(text, "utf-8")
+        save(built / name, text)
     (built / "data/base").mkdir()
     (tmp_path / "benchmarks" / "profiles").mkdir(parents=True)
     shutil.copy(KEPT / "smollm2.json", tmp_path / "benchmarks" / "profiles" / "small.json")

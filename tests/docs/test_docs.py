@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+
+from tests.castaway.command import castaway
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
@@ -117,15 +118,17 @@ def test_it_is_understood(command: str) -> None:
 
 
 @pytest.mark.parametrize("command", [command for command in COMMANDS if READS.fullmatch(command)])
-def test_it_runs(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    run(shlex.split(command), monkeypatch)
+def test_it_runs(command: str) -> None:
+    done = castaway(*shlex.split(command)[1:])
+    assert done.exit_code == 0, done.output
 
 
 @pytest.mark.parametrize("command", [command for command in COMMANDS if WRITES.fullmatch(command)])
-def test_it_writes(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    *words, name = shlex.split(command)
+def test_it_writes(command: str, tmp_path: Path) -> None:
+    _, *words, name = shlex.split(command)
     shutil.copy(ROOT / name, tmp_path / "page.md")
-    run([*words, str(tmp_path / "page.md")], monkeypatch)
+    done = castaway(*words, str(tmp_path / "page.md"))
+    assert done.exit_code == 0, done.output
 
 
 def of_castaway(words: list[str]) -> None:
@@ -160,12 +163,3 @@ def of_module(module: str, words: list[str]) -> None:
     assert (ROOT / f"{module.replace('.', '/')}.py").is_file()
     code = "".join(path.read_text("utf-8") for path in (ROOT / "benchmarks").glob("*.py"))
     assert [word for word in words if word.startswith("--") and f'"{word}"' not in code] == []
-
-
-def run(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run a `castaway` command in this process, in the root of the repository."""
-    from castaway.tools.cli.main import app
-
-    monkeypatch.chdir(ROOT)
-    done = CliRunner().invoke(app, words[1:])
-    assert done.exit_code == 0, done.output

@@ -1,7 +1,6 @@
 """Real servers and stages that run until they are told to go on, and how to wait for them."""
 
 import contextlib
-import json
 import os
 import shutil
 import signal
@@ -9,12 +8,12 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+
+import httpx
 
 from castaway.processes import groups
 from castaway.processes.servers import free_port
@@ -132,18 +131,13 @@ class PrefectServer:
 
     def _answers(self) -> bool:
         try:
-            with urllib.request.urlopen(f"{self.address}/health", timeout=1):
-                return True
-        except (urllib.error.URLError, OSError):
+            return httpx.get(f"{self.address}/health", timeout=1).is_success
+        except httpx.TransportError:
             return False
 
     def ask(self, path: str, **body: object) -> list[dict[str, Any]]:
         """What `POST path` answers."""
-        request = urllib.request.Request(
-            f"{self.address}/{path}", json.dumps(body).encode(), {"Content-Type": "application/json"}
-        )
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            return list(json.load(answer))
+        return list(httpx.post(f"{self.address}/{path}", json=body, timeout=30).raise_for_status().json())
 
     def states(self, kind: str = "flow_runs") -> dict[str, str]:
         """The name of the state of every run, by the name of the run; without the tasks that stand for a flow run."""
@@ -169,20 +163,16 @@ def busy(server: PrefectServer, path: str, times: int) -> Iterator[str]:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             headers = {name: value for name, value in self.headers.items() if name.lower() not in dropped}
             place = server.address.removesuffix("/api") + self.path
-            request = urllib.request.Request(place, body or None, headers, method=self.command)
-            try:
-                with urllib.request.urlopen(request, timeout=30) as answer:
-                    status, kind, found = answer.status, answer.headers.get("Content-Type", ""), answer.read()
-            except urllib.error.HTTPError as error:
-                status, kind, found = error.code, error.headers.get("Content-Type", ""), error.read()
+            answer = httpx.request(self.command, place, content=body, headers=headers, timeout=30)
+            status = answer.status_code
             if self.command == "POST" and self.path.endswith(path) and left[0]:
                 left[0] -= 1
                 status = 503
             self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(found)))
+            self.send_header("Content-Type", answer.headers.get("Content-Type", ""))
+            self.send_header("Content-Length", str(len(answer.content)))
             self.end_headers()
-            self.wfile.write(found)
+            self.wfile.write(answer.content)
 
         do_GET = do_POST = do_PATCH = do_DELETE = _forward
 

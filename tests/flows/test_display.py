@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from flows.display import Display
-from flows.logs import last_lines, last_text, log_path, new_log
+from flows.logs import last_lines, last_text, new_log
 from flows.steps import Outcome, Step
 
 STEP = Step("correction_sft@tic_tac_toe", (), "cpu", 1.0, ())
@@ -59,8 +59,7 @@ def test_without_a_terminal_a_stage_has_a_line_at_its_start_and_its_end(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     display = Display(tmp_path, 3)
-    log_path(tmp_path, STEP.address).parent.mkdir(parents=True)
-    log_path(tmp_path, STEP.address).write_text("the cause\n")
+    new_log(tmp_path, STEP.address).write_text("the cause\n")
     display.started(STEP)
     display.ended(Outcome(STEP, "Ran", 14.24, "changed: ppo.steps, tasks.tic_tac_toe.correction_sft.epochs"))
     display.ended(Outcome(STEP, "Skipped", message="needs ppo@tic_tac_toe"))

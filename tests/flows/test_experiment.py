@@ -15,9 +15,7 @@ from castaway.metrics.experiments import experiment_path
 from castaway.tasks.registry import read_params
 from castaway.tools.experiment_builds import planned
 from tests.castaway.command import castaway
-from tests.flows.conftest import Repository
-
-ROOT = Path(__file__).parents[2]
+from tests.flows.conftest import ROOT, Repository
 
 PIPELINE = """\
 stages:

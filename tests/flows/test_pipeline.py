@@ -214,13 +214,11 @@ def test_a_stage_sees_only_its_gpu_whose_slot_is_named_after_the_host_and_the_gp
     for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"):
         monkeypatch.delenv(name, raising=False)
     slot = f"castaway-{socket.gethostname()}-mi300x-"
-    assert (
-        visible_variables("mi300x", [1]) == {"HIP_VISIBLE_DEVICES": "1"} and gpus.slot_name("mi300x", 1) == f"{slot}1"
-    )
+    assert visible_variables("mi300x", [1]) == {"HIP_VISIBLE_DEVICES": "1"}
+    assert gpus.slot_name("mi300x", 1) == f"{slot}1"
     monkeypatch.setenv("HIP_VISIBLE_DEVICES", "1, 0")
-    assert (
-        visible_variables("mi300x", [1]) == {"HIP_VISIBLE_DEVICES": "0"} and gpus.slot_name("mi300x", 0) == f"{slot}1"
-    )
+    assert visible_variables("mi300x", [1]) == {"HIP_VISIBLE_DEVICES": "0"}
+    assert gpus.slot_name("mi300x", 0) == f"{slot}1"
     assert visible_variables("mi300x", [0, 1]) == {"HIP_VISIBLE_DEVICES": "1,0"}
     # HIP counts among the GPUs that ROCr leaves.
     monkeypatch.setenv("ROCR_VISIBLE_DEVICES", "4,6")

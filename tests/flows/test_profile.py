@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from castaway.config.errors import CastawayError
-from castaway.tasks.registry import read_params
 from castaway.tools.profiles import FOLDER as PROFILES
 from castaway.tools.profiles import copy_files
 from flows.profile import main
-from tests.miniature import STAGES, copy_tree, environment, run, set_params
+from tests.flows.conftest import ROOT, Repository
+from tests.miniature import STAGES, copy_tree, run, set_params
 
-ROOT = Path(__file__).parents[2]
 ADDRESSES = sorted(["base@novice", *(f"{stage}@tic_tac_toe" for stage in STAGES)])
 SMALLER: dict[str, object] = {
     "bases.novice.text.openspiel.episodes": 12,
@@ -82,11 +80,6 @@ def test_it_is_built_once_and_shown(clone: Path) -> None:
     assert {path.relative_to(clone).parts[0] for path in new if "__pycache__" not in path.parts} <= {"scratch", ".git"}
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / PROFILES).glob("*.yaml")), ids=lambda path: path.stem)
-def test_every_profile_is_complete(path: Path) -> None:
-    assert read_params(path).tasks
-
-
 def test_the_copy_follows_the_repository(clone: Path) -> None:
     place = clone / "scratch/demo"
     copy_files(clone, place)
@@ -107,8 +100,7 @@ def test_a_run_that_cannot_fit_is_refused_before_anything_is_built(clone: Path) 
     (clone / "huge/params.yaml").write_bytes((ROOT / PROFILES / "demo.yaml").read_bytes())
     changes = {"ppo.tokens_per_pass": 10**9, "ppo.minibatch_turns": 10**8, "ppo.rollout.episodes_per_step": 10**8}
     set_params(clone / "huge", {**changes, "base.hidden_size": 512})
-    command = ["python", "-m", "flows", "profile", "huge/params.yaml"]
-    done = subprocess.run(command, cwd=clone, env=environment(), capture_output=True, text=True)
+    done = Repository(clone).run("flows", "profile", "huge/params.yaml")
     assert done.returncode == 2 and done.stdout == ""
     assert re.fullmatch(
         r"error: does not fit: ppo@tic_tac_toe needs about [\d.]+ GiB, this host has [\d.]+ GiB; lower \S+.*\n",

@@ -6,10 +6,10 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
+import httpx
 import psutil
 import pytest
 import yaml
@@ -196,14 +196,7 @@ def test_a_worker_that_is_lost_is_replaced_and_its_checkpoint_used(ship: Reposit
     ship.commit()
     shared = f"checkpoints: {ship.root.parent / 'checkpoints'}\n"
     first = Worker(ship, server, "first", shared)
-    driver = subprocess.Popen(
-        [sys.executable, "-u", "-m", "flows", "pipeline", "base"],
-        cwd=ship.root,
-        env=ship.environment(PREFECT_API_URL=server.address),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    driver = ship.start("flows", "pipeline", "base", PREFECT_API_URL=server.address)
     workers = [first]
     try:
         until(lambda: (first.clone.root / "begun").exists(), "the start of the stage")
@@ -228,11 +221,7 @@ def test_ctrl_c_in_the_driver_stops_the_stage_on_its_worker(ship: Repository, se
     ship.write("stages/base.py", LONG)
     ship.commit()
     worker = Worker(ship, server, "stopped")
-    driver = subprocess.Popen(
-        [sys.executable, "-m", "flows", "pipeline", "base"],
-        cwd=ship.root,
-        env=ship.environment(PREFECT_API_URL=server.address),
-    )
+    driver = ship.start("flows", "pipeline", "base", PREFECT_API_URL=server.address)
     try:
         until(lambda: (worker.clone.root / "begun").exists(), "the start of the stage")
         driver.send_signal(signal.SIGINT)
@@ -251,22 +240,14 @@ def test_ctrl_c_in_the_driver_stops_the_stage_on_its_worker(ship: Repository, se
 
 
 def test_a_run_that_is_deleted_is_not_waited_for(ship: Repository, server: PrefectServer) -> None:
-    driver = subprocess.Popen(
-        [sys.executable, "-u", "-m", "flows", "pipeline", "base", "--force"],
-        cwd=ship.root,
-        env=ship.environment(PREFECT_API_URL=server.address),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    driver = ship.start("flows", "pipeline", "base", "--force", PREFECT_API_URL=server.address)
     try:
         assert driver.stdout
         while "sent to the pool" not in (line := driver.stdout.readline()):
             assert line, "the driver ended before it sent the stage"
         waiting = {"state": {"type": {"any_": ["SCHEDULED"]}}}
         for run in server.ask("flow_runs/filter", flow_runs=waiting):
-            request = urllib.request.Request(f"{server.address}/flow_runs/{run['id']}", method="DELETE")
-            urllib.request.urlopen(request, timeout=30).close()
+            httpx.delete(f"{server.address}/flow_runs/{run['id']}", timeout=30).raise_for_status()
         told, _ = driver.communicate(timeout=DEADLINE)
         assert driver.returncode == 2
         assert "base: its run was deleted on the Prefect server" in told

@@ -4,8 +4,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 
 import pytest
@@ -79,14 +77,8 @@ def test_a_stage_runs_by_hand_from_below_with_an_empty_folder(project: Repositor
     project.write("deep/er/nothing.txt", "")
     project.write("stages/base.py", SEES)
     project.change("params.yaml", "threads: 1", "threads: 2")
-    done = subprocess.run(
-        [sys.executable, "-m", "flows", "base"],
-        cwd=project.root / "deep/er",
-        env=project.environment(**{**WITHOUT_MLFLOW, "PYTHONPATH": f"{project.root}{os.pathsep}{ROOT}"}),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    path = f"{project.root}{os.pathsep}{ROOT}"
+    done = Repository(project.root / "deep/er").run("flows", "base", PYTHONPATH=path, **WITHOUT_MLFLOW)
     assert done.returncode == 0, done.stderr
     assert list((project.root / "data/base").iterdir()) == []
     found = json.loads((project.root / "data/figures/base.json").read_text())

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from dvc.repo import Repo
 
+from tests.castaway.figures import save
 from tests.miniature import edited, every, make_clone, run
 
 
@@ -15,17 +16,17 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The pipeline as it is after a build, with other bytes in its outs."""
     root = tmp_path_factory.mktemp("clone")
     make_clone(root)
-    for stage in Repo(str(root)).index.stages:
-        for out in stage.outs:
-            place = root / out.def_path
-            place.parent.mkdir(parents=True, exist_ok=True)
-            if place.suffix:
-                place.write_text("[]\n", encoding="utf-8")
-            else:
-                place.mkdir()
-                (place / "out.txt").write_text(out.def_path, encoding="utf-8")
-    run(root, "dvc", "commit", "--force")
+    make_up(root)
     return root
+
+
+def make_up(root: Path, *addresses: str) -> None:
+    """Write something in place of what these stages build, or all of them, and commit it to DVC."""
+    for stage in Repo(str(root)).index.stages:
+        for out in stage.outs if not addresses or stage.name in addresses else ():
+            place = root / out.def_path
+            save(place if place.suffix else place / "out.txt", "[]\n" if place.suffix else out.def_path)
+    run(root, "dvc", "commit", "--force", *addresses)
 
 
 def stale(root: Path, *targets: str) -> dict[str, object]:
@@ -83,19 +84,10 @@ def test_a_base_model_is_copied_again_when_a_byte_of_its_folder_changes(tmp_path
         params["bases"]["local"] = {"code": "models/local", "path": "models/local", **of_all}
         params["tasks"]["strictbot"]["base"] = "local"
     weights = tmp_path / "models/local/weights/model.safetensors"
-    weights.parent.mkdir(parents=True)
-    weights.write_bytes(b"one")
-    for name in (
-        "base",
-        "plots/base.jsonl",
-        *(f"{kind}/base.json" for kind in ("figures", "metrics", "plots", "runs")),
-    ):
-        place = tmp_path / "data/local" / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.mkdir() if place.name == "base" else place.write_text("[]\n", encoding="utf-8")
-    run(tmp_path, "dvc", "commit", "--force", "base@local")
+    save(weights, "one")
+    make_up(tmp_path, "base@local")
     assert stale(tmp_path, "base@local") == {}
-    weights.write_bytes(b"two")
+    save(weights, "two")
     assert set(stale(tmp_path, "base@local")) == {"base@local"}
     with chdir(tmp_path):  # DVC reads params.yaml from here
         merge = Repo().stage.load_one(name="merge@strictbot")

@@ -12,6 +12,7 @@ from castaway.metrics.built import Locked
 from castaway.tracking import dvc_stage, lineage, stage_run
 from castaway.tracking.records import write_json
 from castaway.tracking.store import EXPERIMENT
+from tests.castaway.figures import EVALUATE, policy, save
 from tests.castaway.tools.marooned.episodes import played
 from tests.flows.conftest import PARAMS, REVISION
 
@@ -66,8 +67,7 @@ def test_a_call_is_a_trace_of_its_run(made: Callable[[str], dvc_stage.DvcStage],
 def test_runs_are_linked_by_data_and_by_models(made: Callable[[str], dvc_stage.DvcStage], store: str) -> None:
     base = made("base")
     for out in ("data/base", "data/marooned/sft"):  # an out with weights is a model
-        (base.root / out).mkdir(parents=True, exist_ok=True)
-        (base.root / out / "adapter_model.safetensors").write_bytes(b"")
+        save(base.root / out / "adapter_model.safetensors", "")
     parent = stage_run.StageRun(made("base"), PARAMS, {}, REVISION)
     parent.succeed({}, {})
     write_json(base.root / "data/runs/base.json", {"model_id": parent.model_id})
@@ -94,9 +94,7 @@ def test_runs_are_linked_by_data_and_by_models(made: Callable[[str], dvc_stage.D
 
 def evaluated(stage: dvc_stage.DvcStage) -> None:
     """Write the figures of an evaluation, from which the report is made."""
-    figures = {f"{name}{end}": 0.5 for name in ("success_rate", "invalid_rate") for end in ("", "_low", "_high")}
-    path = stage.root / "data" / stage.run / "figures" / "evaluate.json"
-    write_json(path, {"sft": figures, "final": figures})
+    save(stage.root / "data" / stage.run / "figures" / "evaluate.json", EVALUATE)
 
 
 def test_an_evaluation_can_be_watched(
@@ -106,10 +104,8 @@ def test_an_evaluation_can_be_watched(
     evaluated(stage)
     folder = stage.root / "data/marooned/evaluate"
     for name in ("base/1", "final/9", "final/10"):
-        path = folder / f"{name}.jsonl"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("".join(json.dumps(row) + "\n" for row in played(3, "crew", {})), encoding="utf-8")
-    (folder / "final/8.jsonl").write_text('{"task_id": 8}\n', encoding="utf-8")  # of another game
+        save(folder / f"{name}.jsonl", "".join(json.dumps(row) + "\n" for row in played(3, "crew", {})))
+    save(folder / "final/8.jsonl", '{"task_id": 8}\n')  # of another game
     run = stage_run.StageRun(stage, of_task("marooned"), {}, REVISION)
     run.succeed({}, {})
     told = capsys.readouterr().err
@@ -170,12 +166,9 @@ def test_metrics_have_names_that_mlflow_takes(
 def test_thousands_of_figures_are_a_file_and_thirty_are_metrics(
     made: Callable[[str], dvc_stage.DvcStage], store: str, tmp_path: Path
 ) -> None:
-    rates = {
-        f"{rate}{end}": 0.5 for rate in ("success_rate", "invalid_rate", "mean_return") for end in ("", "_low", "_high")
-    }
     players = ("base", "demonstrators", "expert", "final", "ppo", "random", "sft")
-    figures = {name: {**rates, "episodes": 200} for name in players}
-    games = {f"game {number}": dict.fromkeys(players, rates) for number in range(50)}
+    figures = dict.fromkeys(players, policy(0.5))
+    games = {f"game {number}": figures for number in range(50)}
     run = stage_run.StageRun(made("evaluate@openspiel"), of_task("openspiel"), {}, REVISION)
     run.succeed({**figures, "games": games}, {})
     client = MlflowClient(store)

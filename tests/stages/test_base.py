@@ -13,8 +13,9 @@ from castaway.models.tokens import ChatTokenizer
 from stages.base import WIDTH, AnswerTrainer, check_lengths, collate, document_tokens, packed, run
 from stages.context import Context
 from tests.castaway.bases.given import write_gguf
-from tests.castaway.rl.small import shipped, student
+from tests.castaway.rl.small import student
 from tests.miniature import GIVEN
+from tests.shipped import PARAMS
 
 
 def test_answers_that_share_a_situation_are_scored_as_if_alone() -> None:
@@ -64,7 +65,7 @@ def test_prompts_that_fill_the_context_are_refused() -> None:
 
 def test_a_model_that_exists_is_copied_and_counted(tmp_path: Path) -> None:
     original = write_gguf(tmp_path / "model.gguf")
-    params = shipped().model_copy(update={"bases": {"given": PathParams(**GIVEN, path="model.gguf")}})
+    params = PARAMS.model_copy(update={"bases": {"given": PathParams(**GIVEN, path="model.gguf")}})
     scratch = tmp_path / "scratch"
     context = Context(root=tmp_path, params=params, run="given", base="given", stage="base", scratch=scratch)
     figures = run(context)

@@ -14,7 +14,8 @@ from castaway.tasks.reply import parse_reply
 from stages import evaluate
 from stages.context import Context
 from stages.evaluate import scripted
-from tests.castaway.rl.small import shipped, student
+from tests.castaway.rl.small import student
+from tests.shipped import PARAMS
 
 
 def context_of(root: Path, params: Params) -> Context:
@@ -26,7 +27,7 @@ def context_of(root: Path, params: Params) -> Context:
 def test_the_random_player_draws_what_the_rules_list_and_is_idle_where_they_list_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    params = shipped().for_run("strictbot")
+    params = PARAMS.for_run("strictbot")
     task = task_of(params, "strictbot")
     environment = task.make()
     environment.reset(HELD_OUT_START, environment.seats[0])
@@ -52,7 +53,7 @@ def test_the_reward_model_is_loaded_when_the_server_has_its_memory(
     monkeypatch.setattr(evaluate, "_scorer", lambda *_: events.append("reward model"))
     monkeypatch.setattr(evaluate.ServedPolicy, "use", lambda *_: None)
     monkeypatch.setattr(evaluate.ChatTokenizer, "load", lambda _: student()[1])
-    params = shipped().for_run("strictbot")
+    params = PARAMS.for_run("strictbot")
     best_of_4 = params.evaluate.model_copy(update={"best_of": 4})
     context = context_of(tmp_path, params.model_copy(update={"evaluate": best_of_4}))
     assert [name for together in evaluate._served(context) for name in together] == ["base", "sft", "ppo", "final"]

@@ -10,19 +10,15 @@ from castaway.datasets.scripted import balanced_pairs
 from castaway.tasks.environment import Prompt
 from castaway.tasks.reply import Reply
 from stages.reward_model import answer_only_accuracy, prompt_only_accuracy
+from tests.castaway.datasets.test_scripted import situation
 
 ACTIONS = ["WAIT", "MOVE EAST", "MOVE WEST", "EAT apple", "BUILD hull", "GATHER WOOD_1"]
 
 
 def situations(random: Random, count: int) -> list[tuple[Prompt, Reply]]:
     """Prompts that say in other words which action is right."""
-    return [
-        (
-            Prompt("Eve", "colonist", ({"role": "user", "content": f"sign {n} {random.randrange(99)}"},), None),
-            Reply("aim", ACTIONS[n]),
-        )
-        for n in [random.randrange(len(ACTIONS)) for _ in range(count)]
-    ]
+    signs = [random.randrange(len(ACTIONS)) for _ in range(count)]
+    return [situation(f"{sign} {random.randrange(99)}", ACTIONS[sign]) for sign in signs]
 
 
 def balanced(seed: int, count: int, change: Callable[[str, str], tuple[str, str]] = lambda *pair: pair) -> list[Row]:

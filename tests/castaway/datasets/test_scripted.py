@@ -13,7 +13,7 @@ from castaway.tasks.environment import Prompt
 from castaway.tasks.reply import Reply
 
 
-def situation(number: int, action: str, role: str = "colonist") -> tuple[Prompt, Reply]:
+def situation(number: object, action: str, role: str = "colonist") -> tuple[Prompt, Reply]:
     return Prompt("Eve", role, ({"role": "user", "content": f"situation {number}"},), None), Reply("aim", action)
 
 

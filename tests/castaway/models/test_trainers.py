@@ -9,8 +9,9 @@ import torch
 
 from castaway.models.trainers import preference_trainer
 from castaway.rl.corrections import correct, correction_pair
-from tests.castaway.rl.small import shipped, stirred, student
+from tests.castaway.rl.small import stirred, student
 from tests.castaway.rl.test_corrections import turn
+from tests.shipped import PARAMS
 
 
 def chance(model: Any, prompt: list[int], reply: list[int]) -> float:
@@ -34,7 +35,7 @@ def test_the_right_reply_gets_likelier_than_the_students_own(tmp_path: Path, tok
 
     before = margin()
     fixed = {name: weight.clone() for name, weight in model.named_parameters() if not weight.requires_grad}
-    params = shipped().correction_sft.model_copy(update={"method": "dpo", **settings})
+    params = PARAMS.correction_sft.model_copy(update={"method": "dpo", **settings})
     trainer = preference_trainer(
         model, tokenizer, [pair] * 80, params, log=lambda step, values: points.append(dict(values)),
         scratch=tmp_path, seed=1, device="cpu", gradient_checkpointing=False,

@@ -29,22 +29,19 @@ def test_an_address_counts_more_than_a_stage(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("pin: {}", "host.yaml: pin is unknown, did you mean pins?"),
-        (
-            "torchrun: {sft: {nproc_per_node: 2}}",
-            "host.yaml: torchrun.sft is trained by one process, expected ppo or ppo@RUN",
-        ),
+        ("pin: {}", "pin is unknown, did you mean pins?"),
+        ("torchrun: {sft: {nproc_per_node: 2}}", "torchrun.sft is trained by one process, expected ppo or ppo@RUN"),
         (
             "torchrun: {ppo: {nnodes: 2}}",
-            "host.yaml: torchrun.ppo.master_port is null, expected a port of host 0 if nnodes is above 1",
+            "torchrun.ppo.master_port is null, expected a port of host 0 if nnodes is above 1",
         ),
         (
             "torchrun: {ppo: {shard: true}}",
-            "host.yaml: torchrun.ppo.shard is true, expected several processes: nproc_per_node or nnodes above 1",
+            "torchrun.ppo.shard is true, expected several processes: nproc_per_node or nnodes above 1",
         ),
-        ("torchrun: {ppo: {node_rank: 1}}", "host.yaml: torchrun.ppo.node_rank is 1, expected less than nnodes, 1"),
+        ("torchrun: {ppo: {node_rank: 1}}", "torchrun.ppo.node_rank is 1, expected less than nnodes, 1"),
     ],
 )
 def test_a_mistake_is_one_line(tmp_path: Path, text: str, told: str) -> None:
     (tmp_path / "host.yaml").write_text(text, encoding="utf-8")
-    assert refused(load_host, tmp_path) == told
+    assert refused(load_host, tmp_path) == f"host.yaml: {told}"

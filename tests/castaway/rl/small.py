@@ -1,14 +1,11 @@
 """A student of a few thousand parameters, and games of a few words."""
 
 from collections.abc import Mapping, Sequence
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from castaway.bases.tiny import new_model, train_tokenizer
-from castaway.config.params import Params
 from castaway.config.ppo import PpoParams, ReplayParams
 from castaway.config.sections import BaseParams, LoraParams
 from castaway.models.policy import new_adapter
@@ -25,21 +22,14 @@ from castaway.tasks.environment import (
     Refusal,
     TextEnvironment,
 )
-from castaway.tasks.registry import read_params
 from castaway.tasks.reply import parse_reply
-
-ROOT = Path(__file__).parents[3]
-
-
-@cache
-def shipped() -> Params:
-    """The parameters as shipped."""
-    return read_params(ROOT / "params.yaml")
+from tests.shipped import PARAMS
+from tests.shipped import ROOT as ROOT
 
 
 def ppo_params(**changes: Any) -> PpoParams:
     """The shipped settings with changes: parts of a block as a mapping, or its keys by themselves."""
-    ppo = shipped().ppo
+    ppo = PARAMS.ppo
     for key, value in changes.items():
         blocks = [] if key in PpoParams.model_fields else ["rollout", "advantage", "loss", "kl", "corrections"]
         block = next((name for name in blocks if key in type(getattr(ppo, name)).model_fields), "")
@@ -51,7 +41,7 @@ def ppo_params(**changes: Any) -> PpoParams:
 
 
 def small_base() -> BaseParams:
-    return shipped().base.model_copy(update={"hidden_size": 32, "layers": 2, "heads": 2, "vocabulary": 300})
+    return PARAMS.base.model_copy(update={"hidden_size": 32, "layers": 2, "heads": 2, "vocabulary": 300})
 
 
 def student(seed: int = 0, dtype: torch.dtype = torch.float32) -> tuple[ActorCritic, ChatTokenizer]:

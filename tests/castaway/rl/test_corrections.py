@@ -1,14 +1,13 @@
 """A correction reads back as the action that the teacher meant, for every action there is."""
 
 from dataclasses import replace
-from pathlib import Path
 from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from castaway.datasets.jsonl import CORRECTIONS, read_rows, reply_text, write_rows
+from castaway.datasets.jsonl import reply_text
 from castaway.envs.marooned.actions import FORMS, parse_action
 from castaway.envs.marooned.teaching import MaroonedRules
 from castaway.rl.corrections import confirms, correct, corrected, correction_pair, correction_tokens
@@ -103,12 +102,6 @@ def test_only_what_the_student_got_wrong_is_learned(wrong: str, learned: str) ->
     assert tokenizer.tokenizer.decode(target) == f"{reply_text(correction['completion'])}<|end|>"
     assert tokenizer.tokenizer.decode([token for token, flag in zip(target, flags, strict=True) if flag]) == learned
     assert flags == sorted(flags)
-
-
-def test_corrections_come_back_from_disk(tmp_path: Path) -> None:
-    corrections = [correct(turn("Ünsinn \u2028", "SAY Ahoi, ihr Späher")), correct(turn("", "WAIT"))]
-    write_rows(tmp_path / "corrections.jsonl", corrections, CORRECTIONS)
-    assert read_rows(tmp_path / "corrections.jsonl", CORRECTIONS).to_list() == corrections
 
 
 @given(st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"])), st.text())

@@ -150,15 +150,6 @@ def test_a_strong_kl_penalty_holds_the_policy_back(taught: Taught, kl: dict[str,
     assert held_kl < free_kl
 
 
-def test_the_base_and_the_reference_do_not_move(taught: Taught) -> None:
-    ppo, batch = trainer(taught), batch_of(taught[1], [LEFT, RIGHT])
-    with torch.no_grad(), taught[0].reference():
-        before = taught[0].score(batch, 1.0).logprobs
-    ppo.step()
-    with torch.no_grad(), ppo.actor.reference():
-        assert torch.equal(ppo.actor.score(batch, 1.0).logprobs, before)
-
-
 def test_what_an_expert_plays_is_learned_without_any_reward(taught: Taught) -> None:
     expert = Corrector(lambda prompt: Reply("a", "RIGHT"), every_move=True)
     settings = {"sft_interval": 1, "sft_minimum": 1, "sft_learning_rate": 1e-3, "kept": 20}
@@ -326,7 +317,9 @@ def test_while_the_critic_warms_up_the_policy_stands_still(taught: Taught) -> No
     moved = {name for name, weight in ppo.actor.named_parameters() if not torch.equal(weight, before[name])}
     assert moved == {f"value_head.{name}" for name, _ in ppo.actor.value_head.named_parameters()}
     ppo.step()
-    assert any("lora" in n and not torch.equal(w, before[n]) for n, w in ppo.actor.named_parameters())
+    moved = {name for name, weight in ppo.actor.named_parameters() if not torch.equal(weight, before[name])}
+    assert any("lora" in name for name in moved)
+    assert moved <= ppo.trained().keys(), "the base model stays, and with it the reference"
 
 
 def test_the_step_that_would_go_too_far_is_not_made(taught: Taught) -> None:

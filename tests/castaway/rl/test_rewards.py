@@ -6,7 +6,6 @@ from math import exp, log
 from typing import Any
 
 import pytest
-import torch
 
 from castaway.config.ppo import PpoParams
 from castaway.rl.rewards import (
@@ -20,6 +19,7 @@ from castaway.rl.rewards import (
 )
 from castaway.rollout.trajectory import Trajectory, Turn
 from tests.castaway.rl.small import ppo_params, turn_of
+from tests.castaway.rl.test_losses import tensor
 
 PLAIN = {
     "reward_scale": 1.0, "penalty_weight": 1.0, "reward_model_weight": 0.0, "importance_cap": None, "gamma_turn": 1.0,
@@ -119,10 +119,6 @@ def test_each_role_is_measured_by_its_own_scale() -> None:
     # Advantages 120, 100, -2, 0. Over the batch all that the traitor does is bad; within its role one half is good.
     assert [value > 0 for value in firsts(both, normalise_by="batch")] == [True, True, False, False]
     assert firsts(both, normalise_by="role") == pytest.approx([1.0, -1.0, -1.0, 1.0])
-
-
-def tensor(*values: float) -> torch.Tensor:
-    return torch.tensor(values, dtype=torch.float64)
 
 
 def test_importance_is_capped() -> None:

@@ -84,27 +84,25 @@ def test_with_two_groups_one_is_played_while_the_other_is_judged() -> None:
     assert [e.trajectories for e in episodes] == [e.trajectories for e in alone]
 
 
+def left(prompts: Sequence[Prompt]) -> list[Generation]:
+    return [Generation("ACTION: LEFT") for _ in prompts]
+
+
 def test_what_stops_the_teacher_stops_the_rollout() -> None:
     class Absent(RulesTeacher):
         def judge(self, attempts: Sequence[Attempt]) -> list[Verdict]:
             raise TeacherOutage("gone")
 
-    def policy(prompts: Sequence[Prompt]) -> list[Generation]:
-        return [Generation("ACTION: LEFT") for _ in prompts]
-
     for groups in (1, 2):
         with pytest.raises(TeacherOutage, match="gone"):
-            play_episodes(Crossroads, [(1, "crew"), (2, "crew")], policy, Absent(AnyText()), groups=groups)
+            play_episodes(Crossroads, [(1, "crew"), (2, "crew")], left, Absent(AnyText()), groups=groups)
 
 
 def test_episodes_come_back_in_the_order_of_the_tasks() -> None:
-    def policy(prompts: Sequence[Prompt]) -> list[Generation]:
-        return [Generation("ACTION: LEFT") for _ in prompts]
-
     told: list[int] = []
     tasks = [(number, "crew") for number in (5, 3, 8, 1)]
     episodes = play_episodes(
-        Crossroads, tasks, policy, None, parallel=2, keep_snapshots=1, on_finished=lambda e: told.append(e.task_id)
+        Crossroads, tasks, left, None, parallel=2, keep_snapshots=1, on_finished=lambda e: told.append(e.task_id)
     )
     assert [episode.task_id for episode in episodes] == [5, 3, 8, 1]
     assert sorted(told) == [1, 3, 5, 8]

@@ -18,10 +18,12 @@ from castaway.rollout.actor_critic import ActorCritic
 from castaway.rollout.play import Generation, play_episodes
 from castaway.rollout.policies import BestOf, FrozenPool
 from castaway.rollout.sampling import SamplingRules
-from castaway.tasks.environment import SELF_PLAY, CurriculumStage, Message, Prompt
+from castaway.tasks.environment import SELF_PLAY, CurriculumStage, Prompt
 from castaway.tasks.verdict import Attempt, Verdict
 from castaway.teacher.rules import RulesTeacher
-from tests.castaway.rl.small import NoScorer, ppo_params, shipped, stirred, student
+from tests.castaway.rl.small import NoScorer, ppo_params, stirred, student
+from tests.castaway.rl.training import LengthScorer
+from tests.shipped import PARAMS
 
 GAMES = ["tic_tac_toe", "kuhn_poker three players", "pig to 10"]
 SEATS = ("self", "random")
@@ -153,7 +155,7 @@ def trainer(seed: int = 1, **changes: Any) -> PpoTrainer:
         CurriculumStage("easy", tables_named(GAMES), ("random", "self"), threshold=0.2, window=2),
         CurriculumStage("hard", tables_named(GAMES), ("self",)),
     ]
-    source = EpisodeSource(stages, shipped().ppo.replay, seed, "random")
+    source = EpisodeSource(stages, PARAMS.ppo.replay, seed, "random")
     return PpoTrainer(*student(), environment, RulesTeacher(environment().rules), NoScorer(), params, seed, source)
 
 
@@ -176,13 +178,6 @@ def test_a_resumed_run_of_self_play_goes_on_as_if_unbroken(changes: dict[str, An
     assert any(seat == SELF_PLAY for _, seat in unbroken.rollouts.source.tallies)
 
 
-class Lengths:
-    """A reward model that likes long answers."""
-
-    def score(self, situations: Sequence[tuple[Sequence[Message], str]]) -> list[float]:
-        return [float(len(answer)) for _, answer in situations]
-
-
 @pytest.mark.parametrize(("count", "said"), [(1, ["a", "bbb"]), (2, ["aa", "bbb"]), (3, ["aa", "bbbb"])])
 def test_the_best_of_several_is_said(count: int, said: list[str]) -> None:
     answers = {"one": iter(["a", "aa", "a"]), "other": iter(["bbb", "b", "bbbb"])}
@@ -191,5 +186,5 @@ def test_the_best_of_several_is_said(count: int, said: list[str]) -> None:
     def draw(asked: Sequence[Prompt]) -> list[Generation]:
         return [Generation(next(answers[prompt.messages[0]["content"]])) for prompt in asked]
 
-    policy = BestOf(draw, Lengths(), count)
+    policy = BestOf(draw, LengthScorer(), count)
     assert [answer.text for answer in policy(prompts)] == said

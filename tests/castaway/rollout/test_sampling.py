@@ -134,18 +134,6 @@ def test_a_gradient_flows_from_the_entropy_if_it_is_to_be_learned(learn_entropy:
     assert scores.entropy.requires_grad == learn_entropy
 
 
-def test_prompt_and_reply_tokens_join_into_the_conversation() -> None:
-    chat = student()[1]
-    tokenizer: Any = chat.tokenizer
-    messages = [{"role": "system", "content": "a  b"}, {"role": "user", "content": "which way\n"}]
-    reply = "REASONING: ü\nACTION: LEFT"
-    whole = tokenizer.apply_chat_template([*messages, {"role": "assistant", "content": reply}], tokenize=False)
-    tokens = chat.prompt(messages) + chat.reply(reply)
-    assert tokens == tokenizer(whole, add_special_tokens=False)["input_ids"]
-    assert tokens[-1] == tokenizer.eos_token_id and chat.stops == {tokenizer.eos_token_id}
-    assert chat.text(chat.reply(reply)) == reply
-
-
 def test_rows_that_have_ended_are_computed_no_more(shapes: list[tuple[int, ...]]) -> None:
     rules = SamplingRules(1.0, max_new_tokens=40, stops=frozenset(range(20, 80)), pad=0)
     samples = sample_replies(stirred(student()[0]), PROMPTS * 8, rules, torch.Generator().manual_seed(0))

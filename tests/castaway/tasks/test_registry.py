@@ -11,7 +11,6 @@ import pytest
 from castaway.bases.tiny import scripted_documents, task_words
 from castaway.config.bases import BaseTextParams, TextParams
 from castaway.config.errors import CastawayError
-from castaway.datasets.scripted import play_scripted
 from castaway.envs.marooned.task import Marooned, MaroonedParams
 from castaway.rl.episode_source import EpisodeSource, Report
 from castaway.tasks import Task
@@ -80,10 +79,6 @@ def test_training_draws_from_a_runs_curriculum(run: str) -> None:
 
 
 def test_scripted_play_gives_text_of_every_task(task: Task[Any]) -> None:
-    environment = task.make()
-    ids = ids_in_a_row(task.training_ids(), 200_000_000, 3)
-    turns = play_scripted(environment, task.scripted_seat, ids, lambda random: task.demonstrator(random, 0.5))
-    assert all(environment.rules.refusal(prompt.observation, reply.action) is None for prompt, reply in turns)
     text = BaseTextParams(
         **GIVEN,
         text={task.name: TextParams(episodes=2, game=task.game)},

@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from castaway.envs.strictbot.exercise_writer import ExerciseWriter
-from castaway.tasks.registry import read_params, task_of
 from castaway.tasks.verdict import TeacherOutage
 from castaway.teacher.chat_client import Endpoint
 from castaway.teacher.protocol import AnswerCache
 from castaway.teacher.served import MOST_REQUESTS, written
+from tests.castaway.envs.strictbot.renderings import TASKS
 from tests.castaway.teacher.writing import WritingServer, serving
 
-COMMISSION = ExerciseWriter(task_of(read_params(Path(__file__).parents[3] / "params.yaml"), "strictbot").make())
+COMMISSION = ExerciseWriter(TASKS["compact"].make())
 COUNT = 24
 
 

@@ -16,16 +16,14 @@ from typer.testing import Result
 from castaway.bases.tiny import CONTEXT, END, new_model, train_tokenizer
 from castaway.config.errors import CastawayError
 from castaway.config.sections import LoraParams
-from castaway.envs.strictbot.compact_questions import bank
 from castaway.models.policy import load_model, lora_config, new_adapter, save_adapter
 from castaway.models.reward import Scale, sequence_classifier
-from castaway.tasks.reply import Reply
 from castaway.tools.chat import LONGEST, Chat, load_chat, loops
 from castaway.tools.transcript import clean
-from castaway.tools.view import TaskView, view_of
+from castaway.tools.view import TaskView
 from tests.castaway.command import castaway, told
 from tests.castaway.rl.small import small_base
-from tests.shipped import PARAMS, ROOT
+from tests.shipped import ROOT
 
 plain = TaskView("").chat_messages
 
@@ -54,17 +52,6 @@ def test_it_answers_every_line_in_the_template_of_the_model(folder: Path) -> Non
     first = clean("".join(load_chat(folder, plain, 0.0, 64).answer("what is so"))).encode()
     printed = result.stdout.encode()
     assert printed.startswith(first) and printed.rstrip(b"\n").endswith(first)
-
-
-def test_a_task_puts_the_question_as_in_training(folder: Path) -> None:
-    view = view_of("strictbot", PARAMS.tasks["strictbot"].game)
-    question = next(one for one in bank().questions if one.form == "open")
-    _, shown = view.chat_messages(f"{question.asked}?") or ()
-    assert shown["content"] == f"asked {question.asked} ?\ntold nowhere\nknown {question.fact}"
-    said = str(Reply("factual error", f"no, that is wrong, {question.fact} so please correct it"))
-    assert view.chat_remark([shown], said) == "level 3: a firm correction"
-    result = chat(folder, f"{question.asked}?\n", "--run", "strictbot", "--max-new-tokens", "5")
-    assert result.exit_code == 0, result.stderr
 
 
 def test_the_reward_model_says_what_it_thinks(folder: Path, tmp_path: Path) -> None:

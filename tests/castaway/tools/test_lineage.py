@@ -5,12 +5,11 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from castaway.config.errors import CastawayError
 from castaway.metrics.built import locked_stages
-from castaway.tools.cli.main import app
 from castaway.tools.lineage import OLDER, ancestry, wanted
+from tests.castaway.command import castaway
 from tests.castaway.figures import save
 from tests.miniature import commit
 
@@ -71,7 +70,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def shown(root: Path, *arguments: str) -> str:
-    result = CliRunner().invoke(app, ["lineage", *arguments, "--root", str(root)])
+    result = castaway("lineage", *arguments, "--root", str(root))
     assert result.exit_code == 0, result.output
     return result.output
 

@@ -10,7 +10,7 @@ from huggingface_hub import HfApi
 from castaway.config.errors import CastawayError
 from castaway.tools.publish import publish, upload_of
 from tests.castaway.command import castaway, told
-from tests.castaway.figures import save
+from tests.castaway.figures import EVALUATE, save
 
 LOCK = """\
 schema: '2.0'
@@ -19,8 +19,6 @@ stages:
     cmd: 'python -m flows merge@one # merge: '
     outs: [{path: data/one/merge, md5: mmmmmmmm1}]
 """
-RATES = {"success_rate": 0.5, "success_rate_low": 0.4, "success_rate_high": 0.6, "episodes": 100, "mean_return": 1.0}
-FIGURES = {**RATES, "invalid_rate": 0.01, "invalid_rate_low": 0.0, "invalid_rate_high": 0.02}
 ADDRESS = "https://hub.example.org/you/one/commit/1"
 
 
@@ -53,7 +51,7 @@ def root(tmp_path: Path) -> Path:
         "data/one/merge/config.json": "{}",
         "data/one/merge/model.safetensors": "weights",
         "data/one/merge/notes.bak": "no part of it",
-        "data/one/figures/evaluate.json": {"sft": FIGURES, "final": FIGURES},
+        "data/one/figures/evaluate.json": EVALUATE,
         "data/one/runs/merge.json": {**record, "outputs": {"data/one/merge": "mmmmmmmm1"}},
     }.items():
         save(tmp_path / path, content)
@@ -66,7 +64,7 @@ def test_a_model_is_uploaded_with_its_lineage(root: Path, asked: dict[str, Any])
     assert asked.pop("you/one")["private"] is True
     assert set(asked) == {"README.md", "config.json", "model.safetensors"} and asked["model.safetensors"] == b"weights"
     card = asked["README.md"].decode()
-    assert card.startswith("---\nlibrary_name: transformers\n---") and "50.0 % (40.0 to 60.0)" in card
+    assert card.startswith("---\nlibrary_name: transformers\n---") and "80.0 % (75.0 to 85.0)" in card
     assert "merge@one" in card and "mmmmmmmm1" in card and "therun" in card
 
 

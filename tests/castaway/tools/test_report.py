@@ -4,20 +4,19 @@ import shutil
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from castaway.config.errors import CastawayError
 from castaway.datasets.jsonl import CORRECTIONS, as_reply, write_rows
 from castaway.rollout.episodes import write_episode
 from castaway.tasks.environment import Outcome
 from castaway.tasks.registry import read_params
-from castaway.tools.cli.main import app
 from castaway.tools.report import learning_picture, report_of, report_page
-from tests.castaway.figures import save
+from tests.castaway.command import castaway
+from tests.castaway.figures import EVALUATE, save
 from tests.castaway.tools.browser import chromium
+from tests.shipped import ROOT
 
 HOSTILE = "<img src=http://example.org/x onerror=\"document.title='taken'\"><script>document.title='taken'</script>"
-ROOT = Path(__file__).parents[3]
 EPISODES = [("base", 1, False, True)] + [("final", number, number > 3, number % 2 > 0) for number in range(1, 9)]
 """Policy, id, success, and whether its reply is valid."""
 LARGEST = 3_000_000
@@ -27,15 +26,7 @@ LARGEST = 3_000_000
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     run = tmp_path / "data/one"
-
-    def rates(rate: float) -> dict[str, float]:
-        one: dict[str, float] = {"episodes": 100, "mean_return": 1.5}
-        for name in ("success_rate", "invalid_rate"):
-            one |= {name: rate, f"{name}_low": rate - 0.05, f"{name}_high": rate + 0.05}
-        return one
-
-    players = {"base": 0.1, "sft": 0.5, "ppo": 0.7, "final": 0.75, "demonstrators": 0.6, HOSTILE: 0.4}
-    save(run / "figures/evaluate.json", {**{name: rates(rate) for name, rate in players.items()}, "games": {"nim": {}}})
+    save(run / "figures/evaluate.json", {**EVALUATE, HOSTILE: EVALUATE["sft"], "games": {"nim": {}}})
     save(run / "runs/evaluate.json", {"revision": "0123456789", "began": "2026-01-02T03:04:05+00:00", "stage_key": "k"})
     asking = {"block": 7, "seed": 5, "asked": "2026", "revision": "0", "stage_key": "k", "weights": {}}
     save(run / "metrics/ledger.json", {"asked": [asking]})
@@ -70,7 +61,7 @@ def root(tmp_path: Path) -> Path:
 def test_what_the_page_says(root: Path) -> None:
     report = report_of(root, "one")
     assert [row[0] for row in report["players"]] == ["base", "sft", "ppo", "final", "demonstrators", HOSTILE]
-    assert report["players"][3] == ["final", "75.0 % (70.0 to 80.0)", "75.0 % (70.0 to 80.0)", "1.5", "100"]
+    assert report["players"][3] == ["final", "80.0 % (75.0 to 85.0)", "1.0 % (-4.0 to 6.0)", "12.3", "300"]
     assert list(report["learning"]) == [
         "Success", "KL from the SFT policy, nats per token", "Entropy, nats per token",
     ]  # fmt: skip
@@ -80,7 +71,7 @@ def test_what_the_page_says(root: Path) -> None:
     ((heading, losses),) = report["losses"].items()
     assert heading == "Loss of supervised training, by % of its steps"
     assert [name for name in ("base", "SFT", "correction-SFT") if f">{name}</text>" in losses] == ["base", "SFT"]
-    assert report["verdict"].startswith("50.0 % after SFT, 70.0 % after PPO: the intervals are apart.")
+    assert report["verdict"].startswith("40.0 % after SFT, 75.0 % after PPO: the intervals are apart.")
     assert report["origin"].startswith("commit 0123456, 2026-01-02 03:04, seed 5. Block 7 of the held-out ids")
 
 
@@ -107,7 +98,7 @@ def test_the_worst_and_the_best_episodes_are_shown(root: Path) -> None:
 
 def test_it_is_one_page_that_fits_and_runs_nothing(root: Path, tmp_path: Path) -> None:
     place = tmp_path / "page.html"
-    told = CliRunner().invoke(app, ["report", "one", "--to", str(place), "--root", str(root)])
+    told = castaway("report", "one", "--to", str(place), "--root", str(root))
     assert (told.exit_code, told.output) == (0, f"{place}\n")
     assert place.stat().st_size < LARGEST
     with chromium() as browser:
@@ -148,7 +139,7 @@ def test_a_long_episode_is_cut(root: Path) -> None:
     for name in ("ppo", "evaluate"):
         shutil.rmtree(root / "data/one" / name)
     page = report_page(root, "one")
-    assert "dvc pull" in page and "75.0 %" in page
+    assert "dvc pull" in page and "80.0 %" in page
 
 
 def test_what_is_missing_is_told(root: Path) -> None:

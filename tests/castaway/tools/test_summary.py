@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from castaway.tools.summary import WIDTH, next_commands, reason, summary
 from castaway.tools.view import view_of
+from flows.steps import Outcome, Step
 from tests.castaway.figures import EVALUATE, MOMENTS, save
 from tests.shipped import PARAMS
 
 
-@dataclass(frozen=True)
-class Step:
-    address: str
-
-
-@dataclass(frozen=True)
-class Outcome:
-    step: Step
-    state: str
-    seconds: float = 0.0
-    message: str = ""
+def step(address: str) -> Step:
+    return Step(address, (), "cpu", 1.0, ())
 
 
 def built(root: Path, run: str, head: dict[str, object], *moments: dict[str, object]) -> None:
@@ -37,11 +28,11 @@ def test_the_screen_holds_stages_table_verdict_episode_and_commands(tmp_path: Pa
     built(tmp_path, "marooned", *MOMENTS)
     why = "changed: ppo.steps, tasks.marooned.correction_sft.limit"
     ended = [
-        Outcome(Step("base@games"), "Cached"),
-        Outcome(Step("correction_sft@marooned"), "Ran", 12.34, why),
-        Outcome(Step("evaluate@marooned"), "Ran", 345.0, "new"),
-        Outcome(Step("merge@marooned"), "Failed", 1.0, "merge@marooned failed with exit status 1; see its log"),
-        Outcome(Step("merge@openspiel"), "Skipped", 0.0, "needs ppo@openspiel"),
+        Outcome(step("base@games"), "Cached"),
+        Outcome(step("correction_sft@marooned"), "Ran", 12.34, why),
+        Outcome(step("evaluate@marooned"), "Ran", 345.0, "new"),
+        Outcome(step("merge@marooned"), "Failed", 1.0, "merge@marooned failed with exit status 1; see its log"),
+        Outcome(step("merge@openspiel"), "Skipped", 0.0, "needs ppo@openspiel"),
     ]
     lines = summary(tmp_path, PARAMS, ended, list(next_commands(PARAMS))).split("\n")
     assert max(map(len, lines)) <= WIDTH

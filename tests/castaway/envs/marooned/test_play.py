@@ -5,28 +5,15 @@ from random import Random
 import pytest
 
 from castaway.bases.tiny import train_tokenizer
-from castaway.envs.marooned.engine import Game
 from castaway.envs.marooned.environment import MaroonedEnvironment
-from castaway.envs.marooned.scenario import load_scenario
-from castaway.envs.marooned.scripted import Script, waiter, worker
+from castaway.envs.marooned.scripted import waiter, worker
 from castaway.models.tokens import ChatTokenizer
-
-
-def winner(scenario: str, seed: int, crew: Script, traitor: Script) -> str:
-    game = Game(load_scenario(scenario), seed)
-    while not game.over:
-        game.step(
-            {
-                sailor.name: (traitor if sailor.role == "traitor" else crew)(game.observation(sailor.name)).action
-                for sailor in game.world.living
-            }
-        )
-    return game.world.winner
+from tests.castaway.tools.marooned.test_balance import play
 
 
 def test_workers_beat_an_idle_traitor_and_waiters_beat_nobody() -> None:
-    assert sum(winner("skiff", seed, worker, waiter) == "crew" for seed in range(40)) >= 30
-    assert not any(winner("skiff", seed, waiter, waiter) == "crew" for seed in range(20))
+    assert sum(play(seed, waiter, worker).world.winner == "crew" for seed in range(40)) >= 30
+    assert not any(play(seed, waiter, waiter).world.winner == "crew" for seed in range(20))
 
 
 def test_the_compact_text_is_short_whatever_is_said() -> None:

@@ -1,8 +1,6 @@
 """Task ids: each is one episode, a stage draws those of its games, and some games are for evaluation alone."""
 
-import shutil
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,11 +11,9 @@ from castaway.envs.openspiel.games import GAMES, player_count
 from castaway.envs.openspiel.ids import CHANCE_SEEDS, EPISODES, Episode, Tables, episode_of, tables_named, task_id_of
 from castaway.envs.openspiel.task import OpenSpiel
 from castaway.tasks.environment import HELD_OUT_START, held_out_ids, is_held_out
-from castaway.tasks.registry import read_params, task_of
-from tests.castaway.rl.small import shipped
-from tests.miniature import edited
+from castaway.tasks.registry import task_of
+from tests.shipped import PARAMS
 
-ROOT = Path(__file__).parents[4]
 EVERY = [(game, variant) for game in range(len(GAMES)) for variant in range(len(GAMES[game].variants))]
 some_tables = st.lists(st.sampled_from(EVERY), min_size=1, unique=True)
 OPPONENTS = 555
@@ -96,16 +92,8 @@ def test_a_wrong_name_is_told() -> None:
         tables_named(["hex 4x4"])
 
 
-def test_params_yaml_names_the_wrong_game(tmp_path: Path) -> None:
-    shutil.copy(ROOT / "params.yaml", tmp_path)
-    with edited(tmp_path / "params.yaml") as params:
-        params["tasks"]["openspiel"]["game"]["hard"]["games"] = ["chess"]
-    with pytest.raises(CastawayError, match=r"tasks\.openspiel\.game\.hard\.games is wrong: there is no game 'chess'"):
-        read_params(tmp_path / "params.yaml")
-
-
 def task_with(*unseen: str) -> OpenSpiel:
-    return OpenSpiel(task_of(shipped(), "openspiel").game.model_copy(update={"unseen": [*unseen]}))
+    return OpenSpiel(task_of(PARAMS, "openspiel").game.model_copy(update={"unseen": [*unseen]}))
 
 
 def test_the_ids_are_of_the_named_variants_in_turn() -> None:

@@ -1,13 +1,12 @@
 """The task in both renderings, as shipped otherwise."""
 
-from pathlib import Path
-
 from castaway.envs.strictbot.language import language_of
 from castaway.envs.strictbot.task import Strictbot
 from castaway.tasks.environment import Prompt
-from castaway.tasks.registry import read_params, task_of
+from castaway.tasks.registry import task_of
+from tests import shipped
 
-PARAMS = task_of(read_params(Path(__file__).parents[4] / "params.yaml"), "strictbot").game
+PARAMS = task_of(shipped.PARAMS, "strictbot").game
 TASKS = {name: Strictbot(PARAMS.model_copy(update={"rendering": name})) for name in ("compact", "full")}
 LANGUAGES = {name: language_of(name) for name in ("compact", "full")}
 

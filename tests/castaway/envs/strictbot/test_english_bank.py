@@ -29,14 +29,9 @@ def test_facts_and_false_statements_are_whole_sentences() -> None:
 
 
 def test_templates_are_mended() -> None:
-    for text, right in (
-        (
-            "A orange bus is a unit. A 11 year old has a 5 euro note",
-            "An orange bus is a unit. An 11 year old has a 5 euro note",
-        ),
-        ("At 6 p.m.. In D.C.. With 0.999... nines", "At 6 p.m. In D.C. With 0.999... nines"),
-    ):
-        assert fix_grammar(text) == right
+    right = "An orange bus is a unit. An 11 year old has a 5 euro note"
+    assert fix_grammar("A orange bus is a unit. A 11 year old has a 5 euro note") == right
+    assert fix_grammar("At 6 p.m.. In D.C.. With 0.999... nines") == "At 6 p.m. In D.C. With 0.999... nines"
 
 
 @given(st.lists(st.text("abcdefghij", min_size=1, max_size=9), min_size=1).map(" ".join))

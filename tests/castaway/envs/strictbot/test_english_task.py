@@ -84,15 +84,20 @@ def test_a_chat_asks_as_the_run_was_trained() -> None:
     typed = "My boss said water boils at 50 °C. Is he right? | Water boils at 100 °C at sea level."
     *_, shown = full.chat_messages(f"  {typed} ")
     assert shown["content"] == "Question: " + typed.replace(" | ", "\nKnown: ")
-    assert compact.chat_messages("Is it so? | it is so.")[-1]["content"] == "asked is it so ?\ntold yes\nknown it is so"
     said = str(Reply("x", "That is wrong. Water boils at 100 °C at sea level. Please correct it."))
     assert full.chat_remark([shown], said) == f"level 3: {NAMES[3]}"
+    *_, shown = compact.chat_messages("Is it so? | it is so.")
+    assert shown["content"] == "asked is it so ?\ntold yes\nknown it is so"
+    said = str(Reply("x", "no, that is wrong, it is so so please correct it"))
+    assert compact.chat_remark([shown], said) == f"level 3: {NAMES[3]}"
     with pytest.raises(CastawayError, match=r"behind a bar: Who am I\? \| "):
         full.chat_messages("Who am I?")
 
 
-@given(ANY)
-def test_a_chat_knows_what_the_bank_knows(question: Question) -> None:
+@given(ANY, st.sampled_from(LANGUAGES["compact"].bank.questions))
+def test_a_chat_knows_what_the_bank_knows(question: Question, short: Question) -> None:
     *_, shown = view_of("strictbot", FULL).chat_messages(question.asked)
     fact = question.false if question.opposite else question.fact
     assert shown["content"] == f"Question: {question.asked}\nKnown: {fact}"
+    *_, shown = view_of("strictbot", PARAMS).chat_messages(f"{short.asked}?")
+    assert shown["content"].endswith(f"known {short.fact}")

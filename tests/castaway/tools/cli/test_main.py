@@ -103,7 +103,7 @@ def test_results_that_cannot_be_told(tmp_path: Path, built: Path) -> None:
 
 def test_a_replay_is_written(tmp_path: Path) -> None:
     path = tmp_path / "3.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in played(3, "crew", {})), encoding="utf-8")
+    save(path, "".join(json.dumps(row) + "\n" for row in played(3, "crew", {})))
     made = tmp_path / "scratch" / "3.html"
     assert castaway("replay", str(path), "--root", str(tmp_path)).stdout == f"{made}\n"
     assert made.read_text("utf-8").startswith("<!doctype html>") and sorted(tmp_path.iterdir()) == [path, made.parent]

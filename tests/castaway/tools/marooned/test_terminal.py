@@ -5,12 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import torch
 
-from castaway.bases.tiny import new_model, train_tokenizer
 from castaway.rollout.episodes import read_episode
 from tests.castaway.command import castaway, told
-from tests.castaway.rl.small import small_base
+from tests.families import write_family
 
 
 def test_a_game_is_played_saved_and_can_be_watched(tmp_path: Path) -> None:
@@ -31,10 +29,7 @@ def test_a_game_is_played_saved_and_can_be_watched(tmp_path: Path) -> None:
 
 
 def test_a_trained_model_plays_the_others(tmp_path: Path) -> None:
-    torch.manual_seed(0)
-    tokenizer = train_tokenizer(["REASONING: a\nACTION: WAIT"] * 9, 300)
-    new_model(small_base(), tokenizer).save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
+    write_family("llama", tmp_path, ["REASONING: a\nACTION: WAIT"] * 9)
     result = castaway("marooned", "play", "--model", str(tmp_path), "--game", "1", typed="WAIT\nquit\n")
     # Game 1: the second of the crew.
     assert "You are Bob" in result.stdout and "turn 2" in result.stdout
