@@ -4,18 +4,17 @@
 """
 
 import contextlib
-import json
 import os
 import re
 import signal
 import socket
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psutil
 import pytest
 from playwright.sync_api import Page
@@ -150,10 +149,9 @@ def look_at_mlflow(page: Page, mlflow: str, ship: Repository, folder: Path) -> N
 
 def runs_of(prefect: str, flow: str) -> dict[str, dict[str, Any]]:
     """The runs of a flow, by name."""
-    body = json.dumps({"flows": {"name": {"any_": [flow]}}}).encode()
-    request = urllib.request.Request(f"{prefect}/api/flow_runs/filter", body, {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        return {run["name"]: run for run in json.load(answer)}
+    named = {"flows": {"name": {"any_": [flow]}}}
+    found = httpx.post(f"{prefect}/api/flow_runs/filter", json=named, timeout=30).raise_for_status()
+    return {run["name"]: run for run in found.json()}
 
 
 def build_from(page: Page, prefect: str, target: str) -> None:
@@ -244,11 +242,8 @@ def test_a_port_that_is_taken_and_a_server_of_the_users_own_that_is_not_there_ar
     assert (refused.returncode, refused.stdout) == (2, "")
     assert refused.stderr == f"error: port {port} is taken, which Prefect needs: `make ui PREFECT_PORT=ANOTHER`\n"
 
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / "profiles.toml").write_text(
-        'active = "ours"\n[profiles.ours]\nPREFECT_API_URL = "http://127.0.0.1:9/api"\n', encoding="utf-8"
-    )
-    refused = ship.run("flows", "ui", *map(str, free_ports(2)), PREFECT_HOME=str(home))
+    ours = 'active = "ours"\n[profiles.ours]\nPREFECT_API_URL = "http://127.0.0.1:9/api"\n'
+    (tmp_path / "profiles.toml").write_text(ours, encoding="utf-8")
+    refused = ship.run("flows", "ui", *map(str, free_ports(2)), PREFECT_HOME=str(tmp_path))
     assert refused.returncode == 2
     assert "PREFECT_API_URL is http://127.0.0.1:9/api but no Prefect server answers there" in refused.stderr
