@@ -88,11 +88,6 @@ def test_two_processes_learn_from_what_one_server_draws_and_go_on_after_a_stop(
     with started(root, TWO) as agent:
         assert agent.wait(PATIENCE) == 2
     assert output(root).count("error: there is no vLLM in") == 2, "the one that waits for the server is told"
-    port = free_port()
-    hosts = [Torchrun(nnodes=2, node_rank=number, master_port=port) for number in range(2)]
-    with started(shutil.copytree(root, tmp_path / "other", symlinks=True), hosts[1]), started(root, hosts[0]) as agent:
-        assert agent.wait(PATIENCE) == 2
-    assert "whose server only its own host reaches; set nnodes to 1" in output(root)
     install(root / ".venv-vllm")
     with started(root, TWO) as agent:
         assert agent.wait(PATIENCE) == 0, output(root)

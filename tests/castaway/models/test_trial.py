@@ -1,15 +1,12 @@
 """What is refused before anything is trained on it, and what is not."""
 
-from typing import Any
-
 import pytest
 import torch
 
 from castaway.config.errors import CastawayError
-from castaway.models.rows import window_of
 from castaway.models.training import require_positions
 from castaway.models.trial import check_model
-from tests.castaway.models.classes import CLASSES, WINDOW, model_of
+from tests.castaway.models.classes import model_of
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -40,14 +37,6 @@ def test_a_model_without_gradients_is_refused() -> None:
     torch.nn.init.constant_(model.lm_head.weight, 0.0)
     with pytest.raises(CastawayError, match="gets a finite gradient"):
         check_model(model, "mine")
-
-
-@pytest.mark.parametrize("name", CLASSES)
-def test_the_window_of_a_class_is_known(name: str) -> None:
-    windowed = {"mistral", "qwen2", "gemma2", "gemma3_text", "phi3", "gpt_oss", "gpt_neo"}
-    alone = {"bloom", "mpt", "lfm2", "qwen3_next"}
-    expected: Any = WINDOW if name in windowed else 0 if name in alone else float("inf")
-    assert window_of(model_of(name)) == expected
 
 
 def test_rows_beyond_the_last_position_are_refused() -> None:

@@ -8,18 +8,7 @@ from sqlalchemy import create_engine
 
 from castaway.config.params import Params
 from castaway.processes import environment
-from castaway.processes.environment import (
-    ASLEEP,
-    AVX2,
-    AWAKE,
-    STEADY,
-    git,
-    revision,
-    settle,
-    silence,
-    store_of,
-    waiting,
-)
+from castaway.processes.environment import ASLEEP, AVX2, AWAKE, STEADY, revision, settle, waiting
 from castaway.tasks.registry import read_params
 from flows.stage import base_of
 from tests.castaway.figures import save
@@ -89,20 +78,20 @@ def test_a_revision_is_dirty_by_code_and_params_not_by_what_stages_write(tmp_pat
 def test_ranks_of_a_scheduler_are_dropped_and_those_of_torchrun_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "castaway")
-    silence(ROOT)
+    environment.silence(ROOT)
     assert os.environ["WORLD_SIZE"] == "2"
     monkeypatch.delenv("TORCHELASTIC_RUN_ID")
-    silence(ROOT)
+    environment.silence(ROOT)
     assert "WORLD_SIZE" not in os.environ
 
 
 def test_git_looks_into_the_folder_and_not_where_a_hook_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "another"))
-    assert git(tmp_path, "init", "--quiet") == "" and (tmp_path / ".git").is_dir()
+    assert environment.git(tmp_path, "init", "--quiet") == "" and (tmp_path / ".git").is_dir()
 
 
 def test_the_store_lies_in_a_folder_whose_name_has_any_sign(tmp_path: Path) -> None:
     folder = tmp_path / "a%20b?c"
     folder.mkdir()
-    create_engine(store_of(folder)).connect().close()
+    create_engine(environment.store_of(folder)).connect().close()
     assert [path.name for path in folder.iterdir()] == ["mlflow.db"]

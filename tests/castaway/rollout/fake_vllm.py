@@ -15,8 +15,7 @@ from random import Random
 from typing import Any
 
 STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.pause()"
-ADAPTERS: dict[str, str] = {}
-"""The hashes of those that it has now, by name."""
+ADAPTERS: dict[str, str] = {}  # the hashes of those that it has now, by name
 
 
 class Vllm(BaseHTTPRequestHandler):
@@ -46,10 +45,8 @@ class Vllm(BaseHTTPRequestHandler):
 def completion(body: dict[str, Any]) -> dict[str, Any]:
     """A reply of tokens of the prompt, with invented log-probabilities."""
     random, stop = Random(f"{ADAPTERS[body['model']]} {body['prompt']}"), body["stop_token_ids"][:1]
-    tokens = (
-        random.choices(sorted({*body["prompt"]} - {*body["stop_token_ids"]}), k=random.randrange(body["max_tokens"]))
-        + stop
-    )
+    others = sorted({*body["prompt"]} - {*body["stop_token_ids"]})
+    tokens = random.choices(others, k=random.randrange(body["max_tokens"])) + stop
     logprobs = [-4 * random.random() for _ in tokens]
     return {"choices": [{"token_ids": tokens, "logprobs": {"token_logprobs": logprobs}}]}
 

@@ -1,5 +1,7 @@
 """Models of many classes: training and sampling read them as transformers does, also beyond a window."""
 
+from random import Random
+
 import pytest
 import torch
 
@@ -10,22 +12,17 @@ from castaway.rollout.sampling import WORTHWHILE, SamplingRules, sample_replies
 from tests.castaway.models.classes import CLASSES, WINDOW, model_of
 from tests.castaway.rl.small import stirred
 
+TOKENS = range(3, 80)
 RULES = SamplingRules(1.0, max_new_tokens=6, stops=frozenset({2}), pad=0)
 
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_what_is_drawn_and_scored_has_the_probability_of_each_row_by_itself(name: str) -> None:
     actor = stirred(ActorCritic(new_adapter(model_of(name), LoraParams(rank=2, alpha=2))).eval())
-    generator = torch.Generator().manual_seed(1)
-
-    def draw(count: int) -> list[int]:
-        tokens: list[int] = torch.randint(3, 80, (count,), generator=generator).tolist()
-        return tokens
-
-    same = draw(WORTHWHILE + 6)
-    assert len(same) > WINDOW
-    prompts = [same + draw(count) for count in (3, 12, 1, 30)]
-    replies = sample_replies(actor, prompts, RULES, generator)
+    random = Random(1)
+    same = random.choices(TOKENS, k=max(WORTHWHILE, WINDOW) + 6)
+    prompts = [same + random.choices(TOKENS, k=count) for count in (3, 12, 1, 30)]
+    replies = sample_replies(actor, prompts, RULES, torch.Generator().manual_seed(1))
     with torch.no_grad():
         turns = actor.batch([(prompt, reply.tokens) for prompt, reply in zip(prompts, replies, strict=True)])
         scores = actor.score(turns, 1.0).logprobs
