@@ -123,8 +123,7 @@ def group_advantages(
 ) -> list[list[list[float]]]:
     """Advantages of trajectories by their groups.
 
-    A trajectory is compared with those of its group that have a turn of the same number; without another one the
-    baseline is 0.
+    A trajectory is compared with those of its group that have a turn of the same number, its own among them.
 
     Args:
         own: the trajectories of this process, each with the returns of its tokens, turn by turn.
