@@ -64,6 +64,7 @@ def test_any_reply_comes_back(chat: tuple[str, ChatTokenizer], text: str) -> Non
     ("template", "said"),
     [
         ("", "has no chat template"),
+        ("{% for m in messages[1:] %}{{ m['content'] }}{% endfor %}", "does not write what system and user say"),
         ("{% for m in messages %}{{ m['role'] + ': ' + m['content'] + '\n' }}{% endfor %}", "writes no stop token"),
     ],
 )
@@ -72,6 +73,13 @@ def test_a_model_that_is_no_chat_model_is_refused(tmp_path: Path, template: str,
     raw.chat_template = template
     with pytest.raises(CastawayError, match=said):
         ChatTokenizer(raw)
+
+
+def test_content_may_be_wanted_in_parts(tmp_path: Path) -> None:
+    plain = ChatTokenizer.load(write_family("qwen2", tmp_path, TEXTS))
+    expected, template = plain.prompt(ASKED), str(plain.tokenizer.chat_template)
+    plain.tokenizer.chat_template = template.replace("message['content']", "message['content'][0]['text']")
+    assert ChatTokenizer(plain.tokenizer).prompt(ASKED) == expected
 
 
 def test_a_prompt_that_is_asked_again_has_its_own_tokens_also_when_many_were_dropped(

@@ -1,7 +1,4 @@
-"""Stands in for the Python of a vLLM environment: it says which build it has, and serves as healthily as --model says.
-
-Prompt and adapter decide what it draws, so that a run can be repeated: vLLM itself never draws the same twice.
-"""
+"""Stands in for the Python of a vLLM environment; --model says how healthy it is, prompt and adapter what it draws."""
 
 import json
 import os

@@ -2,8 +2,7 @@
 
     python -m tests.castaway.envs.strictbot.ask_natural --rendering compact tiny=data/strictbot/merge
 
-Each question is asked as `castaway chat --run strictbot` asks it, with its known fact behind a bar, one question a
-conversation, with the chat's own temperature and length. The questions are a sealed test set (natural.yaml).
+They are a sealed test set; each is a chat of its own, as `castaway chat --run strictbot`, with its fact behind a bar.
 """
 
 from pathlib import Path
