@@ -146,8 +146,6 @@ class Server:
             file.seek(0)
             arguments, sys.orig_argv, folder, variables = json.load(file)
         os.chdir(folder)
-        sys.path[0] = folder  # where `python -m` looks first
-        del sys.modules["flows"]
         os.environ.clear()
         os.environ.update(variables)
         return list(arguments)

@@ -1,8 +1,11 @@
 """Every test runs quietly, offline, on one thread, and away from the user's own files."""
 
+import atexit
 import gc
 import os
 import platform
+import shutil
+import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,7 +14,7 @@ import psutil
 import pytest
 from hypothesis import settings
 
-from tests.variables import AT_FIRST
+from castaway.processes.environment import SILENT
 
 gc.disable()
 settings.register_profile("castaway", deadline=None)  # of milliseconds; a machine may be busy
@@ -39,6 +42,27 @@ LONGEST = (
 
 NO_BROWSER = "needs a browser: `make browser`, as root, installs Chromium"
 
+PREFECT_HOME = tempfile.mkdtemp(prefix="castaway-prefect-")
+atexit.register(shutil.rmtree, PREFECT_HOME, ignore_errors=True)
+
+for name in [name for name in os.environ if name.startswith(("DVC_", "PREFECT_", "MLFLOW_", "CASTAWAY_"))]:
+    del os.environ[name]
+os.environ.update(SILENT)
+os.environ.update(
+    # Before torch is imported, this is what sets its number of threads.
+    OMP_NUM_THREADS="1",
+    MKL_NUM_THREADS="1",
+    TOKENIZERS_PARALLELISM="false",
+    HF_HUB_OFFLINE="1",
+    HF_DATASETS_OFFLINE="1",
+    PREFECT_HOME=PREFECT_HOME,
+    # Temporary repositories are committed to, whoever runs the tests.
+    GIT_AUTHOR_NAME="Friday",
+    GIT_AUTHOR_EMAIL="friday@example.org",
+    GIT_COMMITTER_NAME="Friday",
+    GIT_COMMITTER_EMAIL="friday@example.org",
+)
+
 
 @pytest.fixture(scope="session")
 def shared_cache(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
@@ -57,14 +81,9 @@ def same_environment() -> Iterator[None]:
 
 
 def pytest_collection_finish() -> None:
-    """What was imported lives to the end: no collection of garbage need look at it, as in `environment.importing`.
-
-    The variables that libraries set when they are imported are for this process alone: nobody's shell has them.
-    """
+    """What was imported lives to the end: no collection of garbage need look at it, as in `environment.importing`."""
     gc.freeze()
     gc.enable()
-    for name in os.environ.keys() - AT_FIRST.keys():
-        del os.environ[name]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

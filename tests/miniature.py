@@ -14,7 +14,6 @@ from ruamel.yaml import YAML
 
 from castaway.config.params import STAGE_SECTIONS
 from castaway.processes.environment import FROM_THE_START, SILENT
-from tests.forked import forking
 
 ROOT = Path(__file__).parents[1]
 TASKS = ["marooned", "openspiel", "strictbot"]
@@ -115,10 +114,10 @@ def set_params(root: Path, values: Mapping[str, object]) -> None:
             section[leaf] = value
 
 
-def environment(python: str = sys.executable, **variables: str) -> dict[str, str]:
-    """Of the commands that are run in the clone, by this interpreter."""
-    path = f"{Path(python).parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"
-    return forking({**os.environ, **SILENT, **FROM_THE_START, "PATH": path, **variables}, python)
+def environment(**variables: str) -> dict[str, str]:
+    """Of the commands that are run in the clone."""
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return {**os.environ, **SILENT, **FROM_THE_START, "PATH": path, **variables}
 
 
 def run(root: Path, *command: str, **variables: str) -> str:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-from flows.preload import SOCKET
 from tests.miniature import RECORDED, STAGES, edited, environment, hashes, make_clone, processor_maker, ran, run
 
 
@@ -23,10 +22,8 @@ def test_a_killed_build_goes_on_and_ends_in_the_recorded_bytes(tmp_path: Path) -
     with edited(tmp_path / "dvc.yaml") as pipeline:
         assert pipeline["stages"]["evaluate"]["do"]["meta"].pop("cpu_processes") == 2
 
-    # Every stage in a process of its own, which has imported torch itself; `test_whole_pipeline.py` has forked ones.
-    alone = {SOCKET: ""}
     # Killed as soon as PPO has a checkpoint, the whole family of processes at once.
-    build = subprocess.Popen(["dvc", "repro"], cwd=tmp_path, env=environment(**alone), start_new_session=True)
+    build = subprocess.Popen(["dvc", "repro"], cwd=tmp_path, env=environment(), start_new_session=True)
     while not any((tmp_path / "scratch").glob("strictbot/ppo/*/step-*.pt")):
         try:
             assert build.wait(0.02) is None, "the build ended before PPO had a checkpoint"
@@ -35,9 +32,9 @@ def test_a_killed_build_goes_on_and_ends_in_the_recorded_bytes(tmp_path: Path) -
     os.killpg(build.pid, signal.SIGKILL)
     build.wait()
 
-    executed = ran(run(tmp_path, "dvc", "repro", **alone))
+    executed = ran(run(tmp_path, "dvc", "repro"))
     assert executed[0] == "ppo@strictbot" and "base@answers" not in executed
-    assert ran(run(tmp_path, "dvc", "repro", **alone)) == []
+    assert ran(run(tmp_path, "dvc", "repro")) == []
     built = hashes(tmp_path)
     assert {f"data/strictbot/{stage}" for stage in STAGES} <= set(built)
     recorded = json.loads(RECORDED.read_text("utf-8")).get(processor_maker(), {})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import sys
 import sysconfig
 import venv
 from pathlib import Path
@@ -35,7 +36,8 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def in_venv(root: Path, *command: str) -> str:
     """A command of the clone's own environment, with that of this one behind it."""
-    variables = environment(str(root / ".venv/bin/python"))
+    variables = environment()
+    variables["PATH"] = f"{root / '.venv/bin'}:{Path(sys.executable).parent}:{variables['PATH']}"
     done = subprocess.run(command, cwd=root, env=variables, capture_output=True, text=True, timeout=1800)
     assert done.returncode == 0, f"{command}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
     return done.stdout
@@ -56,7 +58,7 @@ def test_a_package_from_outside_is_built_and_watched(clone: Path) -> None:
     in_venv(clone, python, "-m", "castaway.tools.cli.main", "task", "new", "lights", "--to", str(package))
     in_venv(clone, python, "-m", "pip", "install", "-q", "--no-deps", str(package))
     asked = [python, "-m", "castaway.tools.cli.main", "task", "check", "lights"]
-    refused = subprocess.run(asked, cwd=clone, env=environment(python), capture_output=True, text=True)
+    refused = subprocess.run(asked, cwd=clone, env=environment(), capture_output=True, text=True)
     assert refused.returncode == 2 and "params.yaml has no run of the task lights" in refused.stdout
 
     # Two blocks in params.yaml.

@@ -15,7 +15,6 @@ from safetensors.torch import load_file
 
 from castaway.processes.host_file import Torchrun
 from castaway.processes.servers import free_port
-from flows.preload import SOCKET
 from tests.castaway.rollout.fake_vllm import install
 from tests.flows.running import until
 from tests.miniature import environment, make_ppo_clone, ppo_digest, set_params
@@ -111,9 +110,8 @@ def copy(trained: Trained, place: Path) -> Path:
 def started(root: Path, settings: Torchrun) -> Iterator[subprocess.Popen[bytes]]:
     """The stage as a process, with these settings in `host.yaml`; it is killed at the end if it still runs."""
     (root / "host.yaml").write_text(f"torchrun:\n  ppo: {settings.model_dump_json()}\n", "utf-8")
-    alone = environment(**{SOCKET: ""})  # the command itself becomes torchrun's agent
     with (root / "output.txt").open("wb") as file:
-        agent = subprocess.Popen(COMMAND, cwd=root, env=alone, stdout=file, stderr=subprocess.STDOUT)
+        agent = subprocess.Popen(COMMAND, cwd=root, env=environment(), stdout=file, stderr=subprocess.STDOUT)
     try:
         yield agent
     finally:

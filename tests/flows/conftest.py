@@ -17,7 +17,7 @@ from mlflow import MlflowClient
 from castaway.tracking import dvc_stage
 from flows.__main__ import main
 from flows.prefect_server import EPHEMERAL
-from tests.forked import forking
+from flows.preload import SOCKET
 from tests.miniature import set_params
 
 ROOT = Path(__file__).parents[2]
@@ -71,8 +71,8 @@ class Repository:
     def environment(self, **variables: str) -> dict[str, str]:
         """Its commands find our interpreter, our packages, and the stages of the repository itself first."""
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-        own = {"PATH": path, "PYTHONPATH": str(ROOT), EPHEMERAL: "false"}
-        return forking({**os.environ, **own, **variables})
+        own = {"PATH": path, "PYTHONPATH": str(ROOT), EPHEMERAL: "false", SOCKET: ""}
+        return {**os.environ, **own, **variables}
 
     def run(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run a Python module in it: `run("flows", "base")`, `run("dvc", "repro")`."""
@@ -99,9 +99,7 @@ class Repository:
 
     def drive(self, *arguments: str) -> int:
         """Run `python -m flows` in this process, which does not wait for imports; returns the exit status."""
-        own = self.environment()
-        os.environ.clear()  # put back by `same_environment`
-        os.environ.update(own)
+        os.environ.update(self.environment())  # put back by `same_environment`
         return main(arguments)
 
     def commit(self) -> None:

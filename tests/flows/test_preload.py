@@ -11,7 +11,7 @@ import pytest
 from castaway.processes.environment import silence
 from castaway.tasks.registry import read_params
 from flows.preload import SOCKET, preloaded
-from tests.flows.conftest import BASE_ALONE, ROOT, Repository
+from tests.flows.conftest import BASE_ALONE, Repository
 from tests.flows.running import HELD, body_of, has_ended, times_begun
 
 TELLING = """
@@ -35,7 +35,7 @@ class Forking(Repository):
     """A repository whose builds start the process."""
 
     def environment(self, **variables: str) -> dict[str, str]:
-        own = super().environment(**{SOCKET: "", **variables})
+        own = super().environment(**variables)
         return {name: value for name, value in own.items() if name != SOCKET or value}
 
     def told(self) -> dict[str, object]:
@@ -93,7 +93,7 @@ def test_a_stage_that_needs_another_environment_starts_afresh(ship: Forking, mon
         monkeypatch.setenv(name, value)
     silence(ship.root)
     params = read_params(ship.root / "params.yaml")
-    with preloaded(ROOT, params) as variables:  # whichever folder it was started in
+    with preloaded(ship.root, params) as variables:
         programs = []
         for changed in ({}, {"OMP_WAIT_POLICY": "ACTIVE"}, {SOCKET: "/dev/null"}):
             done = ship.run("flows", "base", **{**variables, "PYTHONUNBUFFERED": "1", **changed})

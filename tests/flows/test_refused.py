@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from flows.preload import SOCKET
 from tests.flows.conftest import BASE_ALONE, BODY, WITHOUT_MLFLOW, Repository
 from tests.miniature import edited
 
@@ -47,8 +46,7 @@ def contents(repository: Repository) -> dict[str, bytes]:
 
 
 def without_gpus(repository: Repository, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    # A stage of its own process says what it imports.
-    hidden = {"HIP_VISIBLE_DEVICES": "", "CUDA_VISIBLE_DEVICES": "", SOCKET: ""}
+    hidden = {"HIP_VISIBLE_DEVICES": "", "CUDA_VISIBLE_DEVICES": ""}
     return repository.run(*arguments, **hidden, **WITHOUT_MLFLOW, **variables)
 
 

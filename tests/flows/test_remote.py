@@ -45,7 +45,7 @@ import os
 def run(context):
     (context.output / "weights.txt").write_text(f"weights {context.params.seed}")
     where = os.environ.get("CASTAWAY_CLONE", "here")
-    with open(os.environ["CASTAWAY_BUILT"], "a") as file:
+    with open(os.environ["BUILT"], "a") as file:
         file.write(where.rpartition("/")[2] + " ")
     return {"score": 1}
 """
@@ -86,7 +86,7 @@ class Worker:
                 CASTAWAY_CLONE=str(self.clone.root),
                 PREFECT_API_URL=server.address,
                 PREFECT_WORKER_QUERY_SECONDS="1",
-                CASTAWAY_BUILT=str(ship.root.parent / "built"),
+                BUILT=str(ship.root.parent / "built"),
             ),
             stdout=(ship.root.parent / f"{name}.log").open("w"),
             stderr=subprocess.STDOUT,
@@ -120,7 +120,7 @@ def pools(server: PrefectServer) -> None:
 def test_an_order_is_carried_out_in_another_clone_and_comes_back_through_the_remote(
     ship: Repository, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("CASTAWAY_BUILT", str(tmp_path / "built"))
+    monkeypatch.setenv("BUILT", str(tmp_path / "built"))
     assert ship.run("dvc", "repro", "first").returncode == 0
     assert ship.run("dvc", "push", "data/first").returncode == 0
     order = order_of(ship.root, "base", force=False)
@@ -147,7 +147,7 @@ def test_an_order_is_carried_out_in_another_clone_and_comes_back_through_the_rem
 
 def test_a_stage_is_built_by_a_worker_and_the_driver_goes_on(ship: Repository, server: PrefectServer) -> None:
     built = ship.root.parent / "built"
-    variables = {"PREFECT_API_URL": server.address, "CASTAWAY_BUILT": str(built)}
+    variables = {"PREFECT_API_URL": server.address, "BUILT": str(built)}
     worker = Worker(ship, server, "one")
     try:
         # The server takes the stage and then says that it is busy: the stage is offered again, and built once.
