@@ -30,6 +30,7 @@ def test_check_prints_the_verdicts_on_four_replies_beside_those_of_the_rules(url
 
 def test_a_run_that_does_not_exist_and_a_server_that_refuses_are_told_in_one_line(url: str) -> None:
     assert "chess" in told(teacher("check", "--url", url, "--run", "chess"))
+    assert "answers cannot be used" in told(teacher("check", "--url", url, "--model", "prose"))
     refused = told(teacher("check", "--url", url, "--model", "rejecting"))
     assert refused.startswith("error: the teacher's server at http://127.0.0.1") and "stage again" not in refused
 
