@@ -141,7 +141,9 @@ def _sft(folder: Path, count: int, dtype: Dtype, trainer_class: Any, ours: bool)
     tokenizer, model = ChatTokenizer.load(folder), load_model(folder, dtype=dtype)
     rows = [labelled(prompt, prompt[-REPLY:]) for prompt in prompts(folder, count)]
     with tempfile.TemporaryDirectory(prefix="castaway-bench-") as scratch:
-        settings = trainer_settings(Path(scratch), seed=0, device="cpu", epochs=1, batch_size=count, learning_rate=1e-4)
+        settings = trainer_settings(
+            Path(scratch), seed=0, device="cpu", epochs=1, batch_size=count, learning_rate=1e-4, examples=count
+        )
         trainer = trainer_class(
             model=model,
             args=SFTConfig(**{**settings, "disable_tqdm": True}, max_length=None, packing=False),

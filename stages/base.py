@@ -65,6 +65,7 @@ def run(context: Context) -> dict[str, Any]:
         # The parameter counts documents, the trainer rows, each of which holds several documents.
         batch_size=max(1, round(params.batch_size * len(rows) / len(documents))),
         learning_rate=params.learning_rate,
+        examples=len(rows),
     )
     trainer = AnswerTrainer(
         model=model,

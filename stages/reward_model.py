@@ -94,7 +94,8 @@ def _trainer(context: Context, causal: Any, tokenizer: ChatTokenizer, pairs: Seq
         chosen, rejected = map(tokenizer.reply, _answers(pair))
         rows.append({"chosen_ids": prompt + chosen, "rejected_ids": prompt + rejected})
     most = max(len(row[name]) for row in rows for name in row)
-    settings = section_settings(params, 2 * most, **context.training)  # a row of the trainer is a pair of answers
+    # A row of the trainer is a pair of answers.
+    settings = section_settings(params, len(rows), 2 * most, **context.training)
     lora = lora_config(params.lora, task_type="SEQ_CLS")
     lora.modules_to_save = ["score"]
     trainer = FoldedRewardTrainer(

@@ -73,7 +73,7 @@ def reply_trainer(
     The model has the adapter that is trained, unless `adapter` describes a new one. `log` adds points to the curves.
     """
     require_positions(model, most := longest(rows))
-    settings = section_settings(params, most, **settings)
+    settings = section_settings(params, len(rows), most, **settings)
     before = trained_weights(model)
     trainer = FoldedSFTTrainer(
         model=model,
@@ -105,7 +105,7 @@ def preference_trainer(
 ) -> TokenPreferenceTrainer:
     """The trainer of an adapter on pairs of replies; the reference is the adapter as it is now."""
     most = max(len(row["prompt_ids"]) + max(len(row["chosen_ids"]), len(row["rejected_ids"])) for row in rows)
-    settings = section_settings(params, 2 * most, **settings)  # a row of the trainer is a pair of replies
+    settings = section_settings(params, len(rows), 2 * most, **settings)  # a row of the trainer is a pair of replies
     before = trained_weights(model)
     trainer = TokenPreferenceTrainer(
         model=model,

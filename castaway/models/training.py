@@ -4,6 +4,7 @@ import ctypes
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -51,13 +52,15 @@ def trainer_settings(
     epochs: float,
     batch_size: int,
     learning_rate: float,
+    examples: int,
     rows_per_pass: int | None = None,
     gradient_checkpointing: bool = False,
 ) -> dict[str, Any]:
     """Arguments for any Hugging Face trainer, which then neither saves checkpoints nor reports by itself.
 
-    The learning rate is the peak, after 10 steps of warm-up; then it falls as a cosine. `rows_per_pass` is a divisor of
-    the batch size; None: all rows of a step are one forward and backward pass.
+    The learning rate is the peak, after a warm-up of 10 steps, or of a tenth of fewer than 100; then it falls as a
+    cosine. `examples` are those of an epoch. `rows_per_pass` is a divisor of the batch size; None: all rows of a step
+    are one forward and backward pass.
     """
     on_gpu, rows = device != "cpu", rows_per_pass or batch_size
     return {
@@ -75,7 +78,8 @@ def trainer_settings(
         "per_device_eval_batch_size": 4 * rows,
         "learning_rate": learning_rate,
         "lr_scheduler_type": "cosine",
-        "warmup_steps": 10,
+        # The first step of a warm-up has a rate of 0: a stage of a few steps would learn little or nothing.
+        "warmup_steps": min(10, ceil(epochs * examples / batch_size) // 10),
         "weight_decay": 0.0,
         "logging_steps": 10,
         "save_strategy": "no",
@@ -86,14 +90,19 @@ def trainer_settings(
 
 
 def section_settings(
-    params: SftParams | RewardModelParams | CorrectionSftParams, longest: int, scratch: Path, **settings: Any
+    params: SftParams | RewardModelParams | CorrectionSftParams,
+    examples: int,
+    longest: int,
+    scratch: Path,
+    **settings: Any,
 ) -> dict[str, Any]:
-    """`trainer_settings` of a section of `params.yaml`, for rows of at most `longest` tokens."""
+    """`trainer_settings` of a section of `params.yaml`, for so many rows, of at most `longest` tokens."""
     return trainer_settings(
         scratch,
         epochs=params.epochs,
         batch_size=params.batch_size,
         learning_rate=params.learning_rate,
+        examples=examples,
         rows_per_pass=rows_per_pass(params.batch_size, longest, params.tokens_per_pass),
         **settings,
     )

@@ -1,12 +1,14 @@
-"""Large blocks that are freed go back to the kernel, gaps between what is still in use too."""
+"""What stages that train share: the warm-up, and large blocks that go back to the kernel, gaps between others too."""
 
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from castaway.models.rows import SMALL
+from castaway.models.training import trainer_settings
 from castaway.processes.environment import FROM_THE_START
 
 GAPS = """
@@ -33,3 +35,12 @@ def test_large_blocks_are_returned_for_a_large_model(hidden_size: int, least: in
     before, after, kept = map(int, ran.stdout.split())
     assert kept == 10
     assert least <= before - after <= most
+
+
+@pytest.mark.parametrize(("examples", "warm_up"), [(1, 0), (16, 0), (144, 0), (160, 1), (1_520, 9), (100_000, 10)])
+def test_a_stage_of_few_steps_is_not_spent_on_the_warm_up(tmp_path: Path, examples: int, warm_up: int) -> None:
+    """At most a tenth of the steps; the first step of a warm-up has a rate of 0."""
+    settings = trainer_settings(
+        tmp_path, seed=1, device="cpu", epochs=1, batch_size=16, learning_rate=1.0, examples=examples
+    )
+    assert settings["warmup_steps"] == warm_up
