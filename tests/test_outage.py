@@ -1,11 +1,13 @@
 """The teacher's server is killed while PPO asks it: the stage pauses, and goes on to what it would have come to."""
 
 import json
+import sqlite3
 import subprocess
 import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +70,9 @@ def test_a_server_that_is_killed_in_the_middle_changes_nothing_that_is_built(roo
     questions = len(judge.asked())
     report = json.loads((root / "data/marooned/ppo/agreement.json").read_text("utf-8"))
     assert report["judged_by"]["good"] > 0
+    with closing(sqlite3.connect(root / "mlflow.db")) as store:
+        curve = store.execute("SELECT step, value FROM metrics WHERE key = 'teacher/unusable_share'").fetchall()
+    assert sorted(curve) == [(1, 0.0), (2, 0.0), (3, 0.0)]
     # The answers that were kept would spare it the server.
     (root / "scratch/verdicts.sqlite").unlink()
 

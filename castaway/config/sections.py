@@ -56,6 +56,11 @@ class TeacherParams(Section):
     on_outage: Literal["rules", "pause"]
     """If the server stays unreachable: `rules` continues with the verdicts of the rules, marked as such; `pause` stops
     the stage, which can be resumed."""
+    most_unusable: Fraction = 0.2
+    """Largest share of unusable answers, of the last hundred, that passes without a warning; the rules judge instead.
+    `castaway teacher check` fails above it."""
+    on_unusable: Literal["rules", "pause"] = "rules"
+    """Above that share: `rules` continues with the verdicts of the rules, marked as such; `pause` stops the stage."""
     concurrency: PositiveInteger
     """Number of questions sent to the server at the same time."""
     attempt_seconds: Positive

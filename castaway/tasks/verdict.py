@@ -78,7 +78,7 @@ class Teacher(Protocol):
     """Judges attempts, many at once."""
 
     @property
-    def counts(self) -> Mapping[str, int]:
+    def counts(self) -> Mapping[str, float]:
         """What happened so far, for the record of the run alone: two runs with the same verdicts may differ in it."""
 
     def judge(self, attempts: Sequence[Attempt]) -> list[Verdict]:

@@ -19,6 +19,8 @@ from castaway.tasks.verdict import Dispute, Opinion, Verdict
 from castaway.teacher.protocol import Answer
 
 FAR = 1.0  # penalties that are closer do not count as different
+UNUSABLE = "rules, for an unusable answer"
+"""Who judged where a model was asked and its answer could not be used."""
 EXAMPLES = 5  # of each kind that are kept: the first ones
 
 

@@ -6,6 +6,7 @@ penalty is held on the scale. Whatever it cannot give, the rules give, and the v
 """
 
 import asyncio
+import sys
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,9 +21,9 @@ from castaway.config.key import secret
 from castaway.config.sections import TeacherParams
 from castaway.tasks.environment import Message, Rules
 from castaway.tasks.task import WritingTask, WrittenText
-from castaway.tasks.verdict import Attempt, Teacher, Verdict
+from castaway.tasks.verdict import Attempt, Teacher, TeacherOutage, Verdict
 from castaway.teacher import protocol
-from castaway.teacher.agreement import dispute
+from castaway.teacher.agreement import UNUSABLE, dispute
 from castaway.teacher.chat_client import ChatClient, Endpoint, LoopThread, ServerFault
 from castaway.teacher.protocol import Answer, AnswerCache
 from castaway.teacher.rules import Corrector, RulesTeacher
@@ -32,6 +33,8 @@ Response = str | Answer | ServerFault | None
 """A usable answer as text, a refused one that could be read, a fault, or nothing that could be read."""
 Observer = Callable[[str, Mapping[str, Any], Mapping[str, Any], float, float], None]
 """Takes a call for a trace: its name, its inputs and outputs, and when it began and ended, in seconds since 1970."""
+RECENT, FEWEST = 100, 20
+"""Answers that the share of unusable ones is taken of, and how many there have to be before it says anything."""
 ONE_IN = 50  # one in this many questions is shown to the observer; which one depends on the question alone
 
 
@@ -43,6 +46,8 @@ class ServedOptions:
     override_legal: bool = False
     """Replace a legal action that the model calls invalid by the model's, if that is legal too."""
     on_outage: Literal["rules", "pause"] = "pause"  # go on with the verdicts of the rules, or stop
+    most_unusable: float = 0.2  # largest share of unusable answers that nothing is said of
+    on_unusable: Literal["rules", "pause"] = "rules"
 
 
 class ServedTeacher:
@@ -67,12 +72,20 @@ class ServedTeacher:
         self._loop = LoopThread("teacher")
         self._client = ChatClient(endpoint)
         self._tally: Counter[str] = Counter()
+        self._recent: deque[bool] = deque(maxlen=RECENT)  # whether each of the last answers was unusable
+        self._warned = False
         self._lock = threading.Lock()
 
     @property
-    def counts(self) -> dict[str, int]:
+    def counts(self) -> dict[str, float]:
         """What happened so far: attempts, cache hits, tries, faults by kind, answers that could not be used ..."""
-        return dict(self._tally + self._client.counts)
+        return {**(self._tally + self._client.counts), "unusable_share": self.unusable_share}
+
+    @property
+    def unusable_share(self) -> float:
+        """The share of unusable ones among the last answers, stored ones included."""
+        with self._lock:
+            return sum(self._recent) / max(1, len(self._recent))
 
     def close(self) -> None:
         self._loop.run(self._client.close())
@@ -107,11 +120,32 @@ class ServedTeacher:
         known = {**known, **usable}
         for number in asked:
             attempt, by_rules, text = attempts[number], verdicts[number], known.get(keys[number])
+            refused = answers.get(keys[number])
             if text is not None:
                 verdicts[number] = self._verdict(attempt, by_rules, protocol.parse_answer(text))
-            elif isinstance(refused := answers.get(keys[number]), Answer):
-                verdicts[number] = replace(by_rules, dispute=dispute(refused, by_rules, impossible=True))
+            elif not isinstance(refused, ServerFault):
+                disputed = dispute(refused, by_rules, impossible=True) if isinstance(refused, Answer) else None
+                verdicts[number] = replace(by_rules, source=UNUSABLE, dispute=disputed)
+        self._watch([verdicts[number].source for number in asked])
         return verdicts
+
+    def _watch(self, sources: Sequence[str]) -> None:
+        """Warn once, or pause, if too many of the last answers could not be used: the rules judge, not the model."""
+        with self._lock:
+            self._recent.extend(source == UNUSABLE for source in sources if source != "rules")
+            enough = len(self._recent) >= FEWEST
+        share, most = self.unusable_share, self._options.most_unusable
+        if not enough or share <= most:
+            return
+        told = (
+            f"{share:.0%} of the last answers of the teacher {self._model} could not be used, more than "
+            f"teacher.most_unusable ({most:.0%}), and the rules judged instead; `castaway teacher check` shows some"
+        )
+        if self._options.on_unusable == "pause":
+            raise TeacherOutage(f"{told}; name another model")
+        if not self._warned:
+            print(f"warning: {told}", file=sys.stderr, flush=True)
+        self._warned = True
 
     def _count(self, name: str, number: int) -> None:
         with self._lock:  # several threads count
@@ -199,7 +233,7 @@ def chosen_teacher(
     if params.kind == "rules":
         yield RulesTeacher(rules, corrector)
         return
-    options = ServedOptions(cascade=params.cascade, override_legal=params.override_legal, on_outage=params.on_outage)
+    options = ServedOptions(**params.model_dump(include={field.name for field in fields(ServedOptions)}))
     cache, endpoint = AnswerCache(store), endpoint_of(params)
     with closing(ServedTeacher(rubric, rules, endpoint, options, cache, observer, corrector)) as teacher:
         yield teacher

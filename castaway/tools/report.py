@@ -19,6 +19,7 @@ from castaway.metrics.markdown import interval, share
 from castaway.metrics.results import PLAYERS, verdict
 from castaway.rollout.episodes import Row, read_episode
 from castaway.tasks.registry import read_params
+from castaway.teacher.agreement import UNUSABLE
 from castaway.tools.charts import Levels, curves, panels
 from castaway.tools.transcript import clean
 from castaway.tools.view import Replay, TaskView, render, replay_of, view_of
@@ -49,6 +50,7 @@ def report_of(root: Path, run: str) -> dict[str, Any]:
     corrections, further = _corrections(folder / "ppo" / "corrections.jsonl")
     agreement = folder / "ppo" / "agreement.json"
     judged_by, disputes = from_file(agreement, _disputes) if agreement.is_file() else ({}, {})
+    answers = sum(count for judge, count in judged_by.items() if judge != "rules")
     block = read_params(root / "params.yaml").tasks.get(run)
     words = ""
     with suppress(CastawayError):  # of a task that has other figures
@@ -65,6 +67,7 @@ def report_of(root: Path, run: str) -> dict[str, Any]:
         "further": further,
         # Who judged how many replies in PPO, and the kinds of disputes of a served teacher with the rules.
         "judged_by": judged_by,
+        "unusable_share": judged_by.get(UNUSABLE, 0) / answers if answers else None,
         "disputes": disputes,
         "episodes": shown_episodes(folder / "evaluate", view_of(block.task, block.game) if block else TaskView(run)),
     }

@@ -65,9 +65,9 @@ def test_sixty_four_questions_at_once_become_verdicts_where_the_player_was_right
 def test_nonsense_that_fits_the_schema_puts_nothing_right(server: Server) -> None:
     teacher, asked = teacher_of(server, tokens=192), illegal(16)
     verdicts = teacher.judge(asked)
-    assert [replace(verdict, dispute=None) for verdict in verdicts] == RulesTeacher(RULES).judge(asked)
+    assert [replace(verdict, dispute=None, source="rules") for verdict in verdicts] == RulesTeacher(RULES).judge(asked)
     assert any(verdict.dispute for verdict in verdicts)
-    assert teacher.counts["unusable"] == 16 and teacher.counts["tries"] == 32
+    assert teacher.unusable_share == 1 and teacher.counts["unusable"] == 16 and teacher.counts["tries"] == 32
     teacher.close()
 
 

@@ -97,6 +97,9 @@ def check(
         verdicts = [f"{v.action} {v.penalty:g}{'' if v.valid else ' (corrected)'}" for v in (verdict, rules)]
         rows.append([parse_reply(attempt.text).action, verdict.source, *verdicts, verdict.critique])
     typer.echo(table(["answered", "judge", "verdict", "the rules", "critique"], rows))
-    typer.echo(", ".join(f"{name}: {count}" for name, count in sorted(teacher.counts.items())))
-    if unusable := teacher.counts.get("unusable", 0):
-        raise CastawayError(f"{unusable} answers cannot be used, and the rules judged instead; try another model")
+    typer.echo(", ".join(f"{name}: {count:g}" for name, count in sorted(teacher.counts.items())))
+    if teacher.unusable_share > chosen.teacher.most_unusable:
+        raise CastawayError(
+            f"{teacher.unusable_share:.0%} of the answers cannot be used, and the rules judged instead, more than "
+            f"teacher.most_unusable ({chosen.teacher.most_unusable:.0%}); try another model"
+        )

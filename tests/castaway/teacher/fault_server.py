@@ -98,6 +98,8 @@ class Handler(BaseHTTPRequestHandler):
                 self._send(503, b"oops")
             else:
                 self._answer(question, json.dumps(verdict(question)))
+        elif word == "mute" and data_of(question)["answered"][-1] in "13579":
+            self._answer(question, "No.")
         elif word == "rejecting":
             self._send(400, b'{"error": "no such field"}')
         elif word == "slow":

@@ -16,10 +16,11 @@ from castaway.envs.marooned.environment import MaroonedEnvironment
 from castaway.envs.marooned.teaching import MaroonedRules
 from castaway.tasks.reply import Reply
 from castaway.tasks.verdict import WORST_PENALTY, Attempt, TeacherOutage, Verdict
+from castaway.teacher.agreement import UNUSABLE
 from castaway.teacher.chat_client import Endpoint
 from castaway.teacher.protocol import AnswerCache
 from castaway.teacher.rules import Corrector, RulesTeacher
-from castaway.teacher.served import ServedOptions, ServedTeacher
+from castaway.teacher.served import FEWEST, ServedOptions, ServedTeacher
 
 RULES = MaroonedRules()
 LEGAL = "REASONING: rest\nACTION: WAIT"
@@ -104,6 +105,7 @@ def test_a_fault_that_passes_is_waited_out(make: Make, fault: str) -> None:
     teacher = make(f"{fault}-good", attempt_seconds=0.3 if fault == "slow" else 2.0)
     assert teacher.judge(attempts(LEGAL))[0].source == f"{fault}-good"
     assert teacher.counts["tries"] == 2 and sum(teacher.counts.values()) == 4
+    assert teacher.counts["unusable_share"] == 0
 
 
 @pytest.mark.parametrize("fault", ["busy", "broken", "cut", "huge", "html", "null", "slow", "rejecting", "impostor"])
@@ -133,16 +135,41 @@ def test_a_server_that_stays_away_is_soon_left_alone(make: Make) -> None:
 @pytest.mark.parametrize("odd", ["prose", "refusal", "surrogate", "illegal", "types", "extra", "nan", "verbose", "yes"])
 def test_an_answer_that_cannot_be_used_is_asked_for_once_more_with_the_reason(make: Make, url: str, odd: str) -> None:
     model = f"{odd}-good"
-    assert make(model).judge(attempts(ILLEGAL))[0].source in (model, "rules")
+    assert make(model).judge(attempts(ILLEGAL))[0].source == model
     stubborn = make(odd)
     (verdict,) = stubborn.judge(attempts(ILLEGAL))
-    assert replace(verdict, dispute=None) == RulesTeacher(RULES).judge(attempts(ILLEGAL))[0]
+    by_rules = RulesTeacher(RULES).judge(attempts(ILLEGAL))[0]
+    assert replace(verdict, dispute=None) == replace(by_rules, source=UNUSABLE)
     kinds = {"illegal": "proposes an illegal action", "yes": "calls an illegal move legal"}
     assert (verdict.dispute.kind if verdict.dispute else None) == kinds.get(odd)
     assert stubborn.counts["asked again"] == 1 and stubborn.counts["unusable"] == 1
     first, second = asked(url, odd)
     assert len(first["messages"]) == 2 and len(second["messages"]) == 4
     assert second["messages"][3]["content"].startswith("That cannot be used: ")
+
+
+def test_a_teacher_whose_answers_cannot_be_used_is_told_once_or_pauses(
+    make: Make, url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cache = AnswerCache(tmp_path / "answers.db")
+    texts = [f"REASONING: I go.\nACTION: MOVING {number}" for number in range(3 * FEWEST)]
+    pause = ServedOptions(on_unusable="pause", most_unusable=0.45)
+    mute = make("mute", pause, cache)  # it minds every second question
+    with pytest.raises(TeacherOutage, match=r"50% of the last answers .*most_unusable \(45%\).*name another model"):
+        mute.judge(attempts(*texts[:FEWEST]))
+    # What could be used is stored, and counts when the stage goes on.
+    again = make("mute", replace(pause, most_unusable=0.5), cache)
+    sources = [verdict.source for verdict in again.judge(attempts(*texts[:FEWEST]))]
+    assert sources == ["mute", UNUSABLE] * (FEWEST // 2) and again.counts["unusable_share"] == 0.5
+    assert capsys.readouterr().err == ""
+
+    warning = make("prose", ServedOptions(most_unusable=0.99))
+    warning.judge(attempts(*texts[: FEWEST - 1]))
+    assert warning.counts["unusable_share"] == 1 and capsys.readouterr().err == ""
+    warning.judge(attempts(*texts[FEWEST : 2 * FEWEST]))
+    warning.judge(attempts(*texts[2 * FEWEST :]))
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("warning: 100% of the last answers of the teacher prose could not be used")
 
 
 def test_a_legal_action_that_the_model_dislikes_is_executed_unless_it_may_override(make: Make) -> None:

@@ -10,6 +10,7 @@ from castaway.datasets.jsonl import CORRECTIONS, as_reply, write_rows
 from castaway.rollout.episodes import write_episode
 from castaway.tasks.environment import Outcome
 from castaway.tasks.registry import read_params
+from castaway.teacher.agreement import UNUSABLE
 from castaway.tools.report import learning_picture, report_of, report_page
 from tests.castaway.command import castaway
 from tests.castaway.figures import EVALUATE, save
@@ -43,7 +44,7 @@ def root(tmp_path: Path) -> Path:
     opinions = {name: {"valid": name == "rules", **opinion} for name in ("model", "rules")}
     example = {"situation": "Where?", "text": HOSTILE, **opinions}
     disputes = {"another penalty": {"count": 1, "examples": [example]}, HOSTILE: {"count": 2, "examples": [example]}}
-    save(run / "ppo/agreement.json", {"judged_by": {"rules": 7, "judge": 9}, "disputes": disputes})
+    save(run / "ppo/agreement.json", {"judged_by": {"rules": 7, "judge": 9, UNUSABLE: 1}, "disputes": disputes})
     critiques = [HOSTILE] * 5 + [f"'go {number}' is no action at b{number}." for number in range(3)]
     critiques += [f"rare {'x' * number}" for number in range(1, 21)]
     right = {"prompt": [], "completion": as_reply("stay"), "chosen": as_reply("stay")}
@@ -82,7 +83,8 @@ def test_what_the_teacher_said_is_sorted_by_kind(root: Path) -> None:
     assert report["corrections"][0]["penalty"] == pytest.approx((0 + 2 + 1 + 0 + 2) / 5)
     assert (report["corrections"][1]["wrong"], report["corrections"][1]["target"]) == (HOSTILE, "stay")
     assert report["further"] == 10
-    assert report["judged_by"] == {"rules": 7, "judge": 9}
+    assert report["judged_by"] == {"rules": 7, "judge": 9, UNUSABLE: 1} and report["unusable_share"] == 0.1
+    assert "10.0 % of the served teacher's answers could not be used." in report_page(root, "one")
     assert [(kind, one["count"]) for kind, one in report["disputes"].items()] == [(HOSTILE, 2), ("another penalty", 1)]
 
 
