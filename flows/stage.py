@@ -110,6 +110,7 @@ def checked(root: Path, address: str) -> tuple[dvc_stage.DvcStage, Params, hardw
     # Before DVC is loaded, and numpy with it, which reads some of these variables.
     together = load_host(environment.main_root(root)).processes(address)
     environment.settle(params, base_of(params, address), together.nproc_per_node)
+    revision(root)  # git may refuse the repository
     stage = dvc_stage.load(root, address)
     device = hardware.require(stage.device, address)
     # The import alone is no check: an installed copy of the package could provide the file of another clone.

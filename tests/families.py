@@ -113,7 +113,7 @@ FAMILIES = {
 def write_family(name: str, folder: Path, texts: list[str], seed: int = 0) -> Path:
     """Write a random model of a family, with a tokenizer trained on the texts; returns the folder."""
     family = FAMILIES[name]
-    tokenizer = _tokenizer(family, texts)
+    tokenizer = tokenizer_of(family, texts)
     known = {"bos": family.bos, "eos": family.eos, "pad": family.pad}
     special = {f"{key}_token_id": tokenizer.convert_tokens_to_ids(token) for key, token in known.items() if token}
     torch.manual_seed(seed)
@@ -128,7 +128,7 @@ def write_family(name: str, folder: Path, texts: list[str], seed: int = 0) -> Pa
     return folder
 
 
-def _tokenizer(family: Family, texts: list[str]) -> Any:
+def tokenizer_of(family: Family, texts: list[str]) -> Any:
     """A byte-level BPE tokenizer of 600 pieces with the family's special tokens and template."""
     words = Tokenizer(models.BPE())
     words.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)

@@ -6,6 +6,7 @@ import importlib
 import json
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from castaway.models.tokens import ChatTokenizer
 from castaway.rollout.actor_critic import ActorCritic
 from castaway.rollout.sampling import SamplingRules, sample_replies
 from castaway.tasks.registry import read_params
-from stages.context import Context
+from stages.context import Context, Log, nothing
 from tests.castaway.rl.small import ROOT, stirred
 from tests.families import FAMILIES, write_family
 from tests.miniature import GIVEN, edited
@@ -93,13 +94,13 @@ def context_of(root: Path, run: str, stage: str) -> Context:
     return Context(root=root, params=params, run=of, base="given", stage=stage, scratch=scratch)
 
 
-def built(root: Path, run: str, *, without: str = "") -> dict[str, dict[str, Any]]:
+def built(root: Path, run: str, *, without: str = "", log: Log = nothing) -> dict[str, dict[str, Any]]:
     """Run all stages of a run but one, one after another; returns their metrics."""
     metrics = {}
     for stage in STAGES:
         if stage == without:
             continue
-        context = context_of(root, run, stage)
+        context = replace(context_of(root, run, stage), log=log)
         if stage != "base" or not context.output.exists():
             context.output.mkdir(parents=True)
             context.scratch.mkdir(parents=True)

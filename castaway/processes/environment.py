@@ -6,6 +6,7 @@ They must be set before torch, transformers, DVC, MLflow or Prefect is imported:
 import gc
 import hashlib
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -179,11 +180,19 @@ def revision(root: Path) -> str:
 
 
 def git(folder: Path, *arguments: str) -> str | None:
-    """What a command of git prints in a folder; None if it fails, or git is not installed."""
+    """What a command of git prints in a folder; None if it fails, or git is not installed.
+
+    CastawayError where git refuses the repository, since it belongs to another user.
+    """
     # A hook of another repository names that one in variables.
     own = {name: value for name, value in os.environ.items() if name not in OF_HOOKS}
     command = ["git", *arguments]
     try:
         return subprocess.run(command, cwd=folder, env=own, capture_output=True, text=True, check=True).stdout
-    except (OSError, subprocess.CalledProcessError):
+    except subprocess.CalledProcessError as error:
+        if remedy := re.search(r"git config .*safe\.directory.*", error.stderr):
+            told = f"the repository {folder} belongs to another user, so git does not read it"
+            raise CastawayError(f"{told}; `{remedy[0]}` allows it") from None
+        return None
+    except OSError:
         return None

@@ -23,7 +23,8 @@ NODES = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd")
 """Where the drivers of NVIDIA, of Windows (under WSL) and of AMD show themselves on Linux."""
 
 GIBIBYTE = 1024**3
-CONTROL_GROUP = Path("/sys/fs/cgroup/memory.max")  # the limit of a container's memory, in bytes, or `max`
+CONTROL_GROUPS, OWN_GROUP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+"""Where Linux has the limits of containers and services, and which group this process is in."""
 MI300X_COMPUTE_UNITS = (304, 152, 76, 38)
 """Compute units of a whole MI300X, and of one partition in the modes DPX, QPX and CPX."""
 MI300X_MEMORY = 200 * GIBIBYTE
@@ -92,9 +93,17 @@ def visible_devices() -> list[Device]:
 
 def host_memory() -> int:
     """Bytes of memory that this process may use: those of the machine, or of its container."""
-    total = int(psutil.virtual_memory().total)
-    limit = CONTROL_GROUP.read_text("ascii").strip() if CONTROL_GROUP.exists() else ""
-    return min(total, int(limit)) if limit.isdigit() else total
+    return min([int(psutil.virtual_memory().total), *(limit for _, (limit,) in limits("memory.max"))])
+
+
+def limits(name: str) -> Iterator[tuple[Path, list[int]]]:
+    """The numbers in the files of a name, such as `memory.max`, of this process's group and those around it."""
+    lines = OWN_GROUP.read_text("utf-8").splitlines() if OWN_GROUP.exists() else []
+    own = Path(*(line.removeprefix("0::/") for line in lines if line.startswith("0::/")))
+    for group in (own, *own.parents):  # `..` where the group lies outside what a container sees
+        file = CONTROL_GROUPS / group / name
+        if ".." not in group.parts and file.is_file() and "max" not in (words := file.read_text("ascii").split()):
+            yield file.parent, [int(word) for word in words]
 
 
 def require(kind: str, stage: str) -> Device:
@@ -116,11 +125,19 @@ def choose(kind: str, stage: str, devices: list[Device]) -> Device:
 
 
 def cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """The cores that this process may use: those of the machine, or what its container has of them, rounded down."""
+    there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min([there, *(quota // period for _, (quota, period) in limits("cpu.max"))]))
 
 
 def free_gibibytes() -> float:
-    return float(psutil.virtual_memory().available) / GIBIBYTE
+    """The memory that is left: of the machine, or of the container, whose cached files can be dropped."""
+    free = float(psutil.virtual_memory().available)
+    for group, (limit,) in limits("memory.max"):
+        counted = dict(line.split() for line in (group / "memory.stat").read_text("ascii").splitlines())
+        used = int((group / "memory.current").read_text("ascii")) - int(counted.get("inactive_file", 0))
+        free = min(free, float(limit - used))
+    return free / GIBIBYTE
 
 
 def visible_variables(kind: str, indices: Sequence[int]) -> dict[str, str]:

@@ -99,11 +99,20 @@ def require_fresh(root: Path, address: str, experiment: Experiment, commits: lis
 def run_build(root: Path, name: str, settings: Overrides, target: str) -> None:
     # `++` sets a key whether or not it is there.
     chosen = [f"--set-param=++{key}={json.dumps(value)}" for key, value in settings.items()]
+    chosen += [f"--copy-paths={path}" for path in untracked(root, read_yaml(root / "params.yaml"))]
     command = [sys.executable, "-m", "dvc", "exp", "run", "--temp", f"--name={name}", *chosen, target]
     # The `python` in the commands of stages is the one that runs now.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     if subprocess.run(command, cwd=root, env={**os.environ, "PATH": path}, check=False).returncode:
         raise CastawayError(f"{name} failed; see the messages above. The next call goes on with it")
+
+
+def untracked(root: Path, params: Mapping[str, Any]) -> list[str]:
+    """The models and plug-ins in a repository that git does not know: the copy of a commit lacks them."""
+    blocks = [*params["bases"].values(), *params["tasks"].values()]
+    named = sorted({block[key] for block in blocks for key in ("path", "code") if key in block})
+    here = [path for path in named if (root / path).exists() and not {"..", "/"} & {*Path(path).parts}]
+    return [path for path in here if not environment.git(root, "ls-files", "--", path)]
 
 
 def keep(path: Path, experiment: Experiment, variant: str, seed: int, made: Built) -> None:

@@ -44,12 +44,25 @@ CLASSES: dict[str, dict[str, Any]] = {
     "qwen3_next": {**EXPERTS, **LINEAR, "shared_expert_intermediate_size": 32},
 }
 """By the name of the configuration, what is not as in `SIZES`."""
+FURTHER: dict[str, dict[str, Any]] = {
+    **{
+        name: {} for name in ("olmo2", "smollm3", "glm4", "nemotron", "phi", "stablelm", "seed_oss", "apertus", "mamba")
+    },
+    **{name: {"sliding_window": WINDOW} for name in ("cohere2", "starcoder2", "exaone4", "ministral")},
+    "olmo3": {"sliding_window": WINDOW, "layer_types": ["sliding_attention", "full_attention"]},
+    **{name: EXPERTS for name in ("olmoe", "granitemoe")},
+    "llama4_text": {**EXPERTS, "attention_chunk_size": WINDOW},
+    "gptj": {**GPT2, "rotary_dim": 8},
+    "mamba2": {"num_heads": 8, "head_dim": 16, "n_groups": 1},
+    "recurrent_gemma": {},
+}
+"""Further ones, which `python -m tests.matrix` goes through as well."""
 
 
 def model_of(name: str, **more: Any) -> Any:
     """A model with weights large enough to make a difference."""
     torch.manual_seed(0)
-    settings = {**SIZES, **CLASSES.get(name, {}), **more}
+    settings = {**SIZES, **(CLASSES | FURTHER).get(name, {}), **more}
     model = AutoModelForCausalLM.from_config(AutoConfig.for_model(name, **settings)).eval()
     for weight in model.parameters():
         if weight.dim() > 1:

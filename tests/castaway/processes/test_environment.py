@@ -11,6 +11,7 @@ from castaway.processes import environment
 from castaway.processes.environment import ASLEEP, AVX2, AWAKE, STEADY, revision, settle, waiting
 from castaway.tasks.registry import read_params
 from flows.stage import base_of
+from tests.castaway.command import refused
 from tests.castaway.figures import save
 from tests.miniature import commit
 from tests.shipped import PARAMS, ROOT
@@ -88,6 +89,17 @@ def test_ranks_of_a_scheduler_are_dropped_and_those_of_torchrun_kept(monkeypatch
 def test_git_looks_into_the_folder_and_not_where_a_hook_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "another"))
     assert environment.git(tmp_path, "init", "--quiet") == "" and (tmp_path / ".git").is_dir()
+
+
+def test_a_clone_of_another_user_is_told_with_the_remedy_of_git(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment.git(tmp_path, "init", "--quiet")
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    assert refused(revision, tmp_path) == (
+        f"the repository {tmp_path} belongs to another user, so git does not read it; "
+        f"`git config --global --add safe.directory {tmp_path}` allows it"
+    )
 
 
 def test_the_store_lies_in_a_folder_whose_name_has_any_sign(tmp_path: Path) -> None:

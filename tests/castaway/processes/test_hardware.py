@@ -1,8 +1,11 @@
 """Devices as real ones report themselves, through a fake of torch; no GPU is needed."""
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 
+import psutil
 import pytest
 import torch
 
@@ -11,6 +14,7 @@ from castaway.processes import hardware
 from castaway.processes.hardware import GIBIBYTE, Device, choose, classify, require, visible_devices
 from castaway.rollout.vllm import accelerator
 from tests.castaway.command import refused
+from tests.castaway.figures import save
 
 HIP = "7.2.53211"
 
@@ -87,6 +91,28 @@ def test_all_gpus_of_a_host_are_seen_in_their_order(host: Callable[..., None]) -
     assert [device.kind for device in visible_devices()] == ["mi300x", "mi300x", "mi325x"]
     assert require("mi300x", "ppo@marooned").memory == MI300X.total_memory
     assert accelerator() == "rocm"
+
+
+@pytest.mark.parametrize("own", ["/", "/pod/container", "/../../another"])
+def test_a_container_has_the_smaller_of_its_limits_and_the_hosts(
+    own: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def group(place: str, **files: str) -> None:
+        for name, text in files.items():
+            save(tmp_path / "groups" / place / name.replace("_", "."), f"{text}\n")
+
+    save(tmp_path / "own", f"0::{own}\n")
+    monkeypatch.setattr(hardware, "CONTROL_GROUPS", tmp_path / "groups")
+    monkeypatch.setattr(hardware, "OWN_GROUP", tmp_path / "own")
+    host = len(os.sched_getaffinity(0))
+    assert hardware.cores() == host and hardware.host_memory() == psutil.virtual_memory().total
+    group(".", cpu_max="max 100000", memory_max="max")
+    group("pod", cpu_max="150000 100000", memory_max=str(3 << 20))
+    group("pod", memory_current=str(2 << 20), memory_stat=f"anon 5\ninactive_file {1 << 20}")
+    group("pod/container", cpu_max=f"{host + 1}00000 100000")
+    limited = own == "/pod/container"
+    assert hardware.cores() == (1 if limited else host)
+    assert (hardware.host_memory() == 3 << 20) == limited == (hardware.free_gibibytes() == 2 / 1024)
 
 
 def test_the_accelerator_is_that_of_the_build_of_torch(host: Callable[..., None]) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from castaway.tools.experiment_builds import run_build, untracked
 from castaway.tools.experiments import as_table, compared, experiments
 from tests.castaway.command import castaway
 from tests.castaway.figures import policy, save
@@ -55,6 +56,27 @@ def test_seeds_are_folded_into_a_mean_with_its_interval(root: Path) -> None:
     assert final.high - 0.6 == pytest.approx(4.303 * 0.1 / 3**0.5, rel=1e-4)
     assert other.changed(best) == {"ppo.steps": 5}
     assert "ppo.steps=5" in as_table([best, other])
+
+
+def test_a_build_takes_along_what_git_does_not_know(tmp_path: Path) -> None:
+    """A model in the repository, and the link to a plug-in beside it."""
+    root = tmp_path / "clone"
+    save(tmp_path / "plug/task.py", "x")
+    save(root / ".gitignore", "/models\n/.plugins\n")
+    save(root / "models/own/config.json", "{}")
+    (root / ".plugins").mkdir()
+    (root / ".plugins/toy").symlink_to(tmp_path / "plug")
+    blocks = {"path": "models/own", "code": "models/own"}, {"code": ".plugins/toy"}, {"code": "dvc.yaml"}
+    params = {"bases": {"own": blocks[0], "far": {"path": "/models"}}, "tasks": {"a": blocks[1], "b": blocks[2]}}
+    stage = {"cmd": "cat models/own/* .plugins/toy/* > all", "deps": ["models/own", ".plugins/toy"], "outs": ["all"]}
+    save(root / "params.yaml", params)
+    save(root / "dvc.yaml", {"stages": {"base": stage}})
+    commit(root)
+    run(root, "dvc", "init", "-q")
+    commit(root)
+    assert untracked(root, params) == [".plugins/toy", "models/own"]
+    run_build(root, "bold-crew", {}, "base")
+    assert [name for name, _ in experiments(root)] == ["bold-crew"]
 
 
 def test_the_same_build_counts_once(root: Path) -> None:
