@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
-from random import Random
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -32,16 +31,15 @@ from castaway.rollout import outcomes
 from castaway.rollout.actor_critic import ActorCritic
 from castaway.rollout.episodes import write_episode
 from castaway.rollout.outcomes import CHOSEN_FROM, figures_of, situation_figures, text_of, unseen_figures
-from castaway.rollout.play import Generation, Policy, play_episodes
-from castaway.rollout.policies import BestOf, ModelPolicy
+from castaway.rollout.play import Policy, play_episodes
+from castaway.rollout.policies import BestOf, ModelPolicy, scripted
 from castaway.rollout.sampling import SamplingRules
 from castaway.rollout.served_policy import ServedPolicy, serving_policy
 from castaway.rollout.side_by_side import Share, side_by_side
 from castaway.rollout.trajectory import Episode
 from castaway.tasks.draws import evaluation_episodes
-from castaway.tasks.environment import Played, Prompt, held_out_block, held_out_ids
+from castaway.tasks.environment import Played, held_out_block, held_out_ids
 from castaway.tasks.registry import task_of
-from castaway.tasks.reply import Reply
 from castaway.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -143,7 +141,8 @@ Players = Generator[dict[str, Policy], None, None]
 
 def _players(context: Context, task: Task[Any]) -> Players:
     yield from _served(context) if context.params.evaluate.sampler == "vllm" else _in_process(context)
-    yield from ({name: scripted(context, task, name)} for name in SCRIPTED)
+    seed, rate = context.params.seed, context.params.dataset.random_action_rate
+    yield from ({name: scripted(task, name, seed, rate)} for name in SCRIPTED)
 
 
 def _in_process(context: Context) -> Players:
@@ -217,22 +216,6 @@ def _scorer(context: Context, model: Any, tokenizer: ChatTokenizer) -> RewardSco
 
 def sampling_rules(context: Context, tokenizer: ChatTokenizer) -> SamplingRules:
     return SamplingRules.of(tokenizer, context.params.ppo.rollout, context.params.evaluate.temperature)
-
-
-def scripted(context: Context, task: Task[Any], name: str) -> Policy:
-    """A player without a model: the demonstrators, the expert, or `random`.
-
-    `random` draws one of the actions that the rules list, so none with talk; where they list none, it stays idle.
-    """
-    random, environment = Random(context.params.seed), task.make()
-
-    def lot(prompt: Prompt) -> Reply:
-        listed = environment.rules.legal_actions(prompt.observation)
-        return Reply(task.aimless, random.choice(listed or (environment.idle,)))
-
-    demonstrator = task.demonstrator(random, context.params.dataset.random_action_rate)
-    player = {"demonstrators": demonstrator, "expert": task.expert, "random": lot}[name]
-    return lambda prompts: [Generation(str(player(prompt))) for prompt in prompts]
 
 
 def _played(episode: Episode) -> Played:

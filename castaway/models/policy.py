@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from peft import LoraConfig, PeftModel, get_peft_model
+from peft import LoraConfig, PeftModel, get_peft_model, get_peft_model_state_dict
 from peft.tuners.tuners_utils import BaseTunerLayer
+from peft.utils import load_peft_weights
 from torch import nn
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from castaway.config.bases import Dtype
+from castaway.config.errors import CastawayError, first_line
 from castaway.config.sections import LoraParams
 from castaway.models.four_bit import load_four_bit
 
@@ -23,7 +25,7 @@ def load_model(base: Path, adapters: Sequence[Path] = (), dtype: Dtype = "float3
         return load_four_bit(base, adapters)
     model = AutoModelForCausalLM.from_pretrained(base, dtype=getattr(torch, dtype))
     for adapter in adapters:
-        model = PeftModel.from_pretrained(model, adapter).merge_and_unload()
+        model = load_adapter(model, adapter, trainable=False).merge_and_unload()
     return model.eval()
 
 
@@ -49,7 +51,29 @@ def new_adapter(model: PreTrainedModel, params: LoraParams) -> PeftModel:
 
 
 def load_adapter(model: PreTrainedModel, folder: Path, trainable: bool) -> PeftModel:
-    return PeftModel.from_pretrained(model, folder, is_trainable=trainable)
+    """The model with the adapter of a folder; CastawayError if it is an adapter of another model."""
+    adapted = PeftModel.from_pretrained(model, folder, is_trainable=trainable)
+    there, saved = get_peft_model_state_dict(adapted, save_embedding_layers=False), load_peft_weights(str(folder))
+    # PEFT only warns of what is missing, and passes over what has no place.
+    if wrong := {name for name in there.keys() ^ saved.keys() if ".lora_" in name}:
+        raise CastawayError(f"{folder} is no adapter of {type(model).__name__} in this size: {min(wrong)} does not fit")
+    return adapted
+
+
+def load_policy(base: Path, adapters: Sequence[Path], dtype: Dtype) -> Any:
+    """The base model with its adapters, of which the last stays apart: in bfloat16, merging would round it.
+
+    Raises:
+        CastawayError: the files cannot be read, or an adapter is another model's.
+    """
+    try:
+        model = load_model(base, adapters[:-1], dtype)
+        return load_adapter(model, adapters[-1], trainable=False).eval() if adapters else model
+    except CastawayError:
+        raise
+    except Exception as error:  # from a cut file to an unknown class: neither transformers nor PEFT has a list
+        names = " with ".join(map(str, (base, *adapters)))
+        raise CastawayError(f"{names} cannot be loaded: {first_line(error)}") from error
 
 
 def adapter_weights(model: nn.Module) -> set[nn.Parameter]:

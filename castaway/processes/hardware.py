@@ -63,6 +63,11 @@ class Device:
 CPU = Device(kind="cpu", name="CPU")
 
 
+def torch_name(kind: str) -> str:
+    """The name of a kind of device in PyTorch, which calls AMD's GPUs `cuda` too."""
+    return kind if kind == "cpu" else "cuda"
+
+
 def classify(properties: Any, hip: str | None) -> Device:
     """The device that torch's `properties` describe; `hip` is `torch.version.hip`, which only the ROCm build has."""
     units, memory = int(properties.multi_processor_count), int(properties.total_memory)

@@ -4,7 +4,7 @@ import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 
@@ -15,6 +15,8 @@ from castaway.rollout.actor_critic import ActorCritic
 from castaway.rollout.play import Generation, Policy
 from castaway.rollout.sampling import SamplingRules, sample_replies
 from castaway.tasks.environment import Prompt
+from castaway.tasks.reply import Reply
+from castaway.tasks.task import Task
 
 
 class Sampler(Protocol):
@@ -162,3 +164,19 @@ def _adapter(actor: ActorCritic) -> Weights:
     """A copy in the machine's own memory: a pool must not take the accelerator's."""
     weights = actor.policy.named_parameters()
     return {name: weight.detach().to("cpu", copy=True) for name, weight in weights if weight.requires_grad}
+
+
+def scripted(task: Task[Any], name: str, seed: int, random_action_rate: float) -> Policy:
+    """A player without a model: the demonstrators, the expert, or `random`.
+
+    `random` draws one of the actions that the rules list, so none with talk; where they list none, it stays idle.
+    """
+    random, environment = Random(seed), task.make()
+
+    def lot(prompt: Prompt) -> Reply:
+        listed = environment.rules.legal_actions(prompt.observation)
+        return Reply(task.aimless, random.choice(listed or (environment.idle,)))
+
+    demonstrator = task.demonstrator(random, random_action_rate)
+    player = {"demonstrators": demonstrator, "expert": task.expert, "random": lot}[name]
+    return lambda prompts: [Generation(str(player(prompt))) for prompt in prompts]

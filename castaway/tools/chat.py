@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -13,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from transformers import AutoModelForCausalLM, StoppingCriteria, StoppingCriteriaList, TextIteratorStreamer
-from transformers.utils import logging
 
 from castaway.config.errors import CastawayError
 from castaway.models.tokens import ChatTokenizer
 from castaway.tasks.environment import Message
 from castaway.tasks.registry import read_params
 from castaway.tools.transcript import clean
+from castaway.tools.weights import quieten
 
 if TYPE_CHECKING:
     from castaway.models.reward import RewardScorer
@@ -98,9 +97,7 @@ class Chat:
 
 def load_chat(folder: Path, ask: Ask, temperature: float, max_new_tokens: int) -> Chat:
     """A conversation with the model in a folder of plain transformers files, without bars and warnings of libraries."""
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    warnings.simplefilter("ignore")
+    quieten()
     try:
         tokenizer = ChatTokenizer.load(folder)
         model: Any = AutoModelForCausalLM.from_pretrained(folder)

@@ -8,12 +8,12 @@ import pytest
 
 from castaway.config.params import Params
 from castaway.envs.strictbot.environment import StrictbotRules
+from castaway.rollout.policies import scripted
 from castaway.tasks.environment import HELD_OUT_START
 from castaway.tasks.registry import task_of
 from castaway.tasks.reply import parse_reply
 from stages import evaluate
 from stages.context import Context
-from stages.evaluate import scripted
 from tests.castaway.rl.small import student
 from tests.shipped import PARAMS
 
@@ -25,14 +25,13 @@ def context_of(root: Path, params: Params) -> Context:
 
 
 def test_the_random_player_draws_what_the_rules_list_and_is_idle_where_they_list_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    params = PARAMS.for_run("strictbot")
-    task = task_of(params, "strictbot")
+    task = task_of(PARAMS, "strictbot")
     environment = task.make()
     environment.reset(HELD_OUT_START, environment.seats[0])
     prompts = environment.prompts() * 20
-    random = scripted(context_of(tmp_path, params), task, "random")
+    random = scripted(task, "random", seed=1, random_action_rate=0.0)
     drawn = {parse_reply(one.text).action for one in random(prompts)}
     assert len(drawn) > 1 and drawn <= set(environment.rules.legal_actions(prompts[0].observation))
     monkeypatch.setattr(StrictbotRules, "legal_actions", lambda *_: ())

@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from castaway.config.errors import CastawayError
-from castaway.tools.cli import Root, group, look
+from castaway.tools.cli import Root, group, look, weights
 from castaway.tools.cli.tasks import marooned, model, openspiel, task
 from castaway.tools.cli.teacher import app as teacher
 
@@ -189,7 +189,7 @@ for heading, commands in {
     "Set up": (doctor, configure, profile, params),
     "Look at results": (look.results, look.report, look.episode, look.replay, look.images),
     "Compare builds": (look.compare, look.lineage),
-    "Play and publish": (chat, push),
+    "Use a model": (weights.evaluate, weights.merge, chat, push),
 }.items():
     for command in commands:
         app.command(rich_help_panel=heading)(command)

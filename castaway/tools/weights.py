@@ -1,0 +1,117 @@
+"""A model as a person names it: a folder of transformers, a folder with an adapter, or what a stage made of a run."""
+
+import json
+import tempfile
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from castaway.config.errors import CastawayError
+from castaway.config.mistakes import did_you_mean
+from castaway.config.sections import MergeParams
+from castaway.tasks.registry import read_params
+
+CHAINS = {
+    "base": ("base",),
+    "sft": ("base", "sft"),
+    "ppo": ("base", "sft", "ppo"),
+    "correction_sft": ("base", "sft", "correction_sft"),
+    "merge": ("merge",),
+}
+"""The folders of a stage's policy: a model, and adapters in the order in which they were trained."""
+TOLERANCES = {"float32": 1e-6, "bfloat16": 1e-2}
+"""Of `castaway merge`, by the type of the weights: as `merge.tolerance` in params.yaml and in the profiles."""
+MODEL, ADAPTER = "config.json", "adapter_config.json"
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A model's folder, and the adapters on it in the order in which they were trained."""
+
+    base: Path
+    adapters: tuple[Path, ...] = ()
+
+
+def weights_of(name: str, root: Path, base: str = "") -> Weights:
+    """What `name` stands for: `STAGE@RUN`, a model's folder, or an adapter's folder with a base, which is named alike.
+
+    An adapter in `data/RUN` needs no base to be named, nor does one whose configuration names a folder.
+    """
+    stage, at, run = name.partition("@")
+    if at and not Path(name).exists():
+        return _of_stage(stage, run, root)
+    folder = Path(name)
+    if (folder / MODEL).is_file():
+        if base:
+            raise CastawayError(f"{folder} holds a whole model, and a base is for an adapter; leave --base out")
+        return Weights(folder)
+    if not (folder / ADAPTER).is_file():
+        raise CastawayError(f"{folder} holds neither a model ({MODEL}) nor an adapter ({ADAPTER})")
+    place = folder.resolve()
+    if not base and place.parent.parent == (root / "data").resolve() and place.name in CHAINS:
+        return _of_stage(place.name, place.parent.name, root)
+    named = str(_config(folder).get("base_model_name_or_path") or "")
+    base = base or (named if Path(named).is_dir() else "")
+    if not base:
+        raise CastawayError(f"{folder} holds an adapter; name the model that it was trained on with --base")
+    below = weights_of(base, root)
+    return Weights(below.base, (*below.adapters, folder))
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    """What an adapter's configuration says; CastawayError if it is an adapter of no language model."""
+    try:
+        config = dict(json.loads((folder / ADAPTER).read_text("utf-8")))
+    except (ValueError, TypeError):
+        raise CastawayError(f"{folder / ADAPTER} is damaged: it is no JSON object") from None
+    if (kind := config.get("task_type") or "CAUSAL_LM") != "CAUSAL_LM":
+        raise CastawayError(f"{folder} holds an adapter of the kind {kind}, expected CAUSAL_LM, a language model's")
+    return config
+
+
+def _of_stage(stage: str, run: str, root: Path) -> Weights:
+    if stage not in CHAINS:
+        raise CastawayError(f"the stage {stage!r} makes no policy; {did_you_mean(stage, list(CHAINS))}")
+    params = read_params(root / "params.yaml")
+    runs = list(params.bases if stage == "base" else params.tasks)
+    if run not in runs:
+        raise CastawayError(f"params.yaml has no {stage}@{run}; {did_you_mean(run, runs, f'{stage}@')}")
+    start = run if stage == "base" else params.tasks[run].base
+    folders = [root / "data" / (start if part == "base" else run) / part for part in CHAINS[stage]]
+    for number, folder in enumerate(folders):
+        if not (folder / (ADAPTER if number else MODEL)).is_file():
+            raise CastawayError(f"{folder} is not built; `dvc repro {stage}@{run}` builds it")
+    return Weights(folders[0], tuple(folders[1:]))
+
+
+def quieten() -> None:
+    """Leave out the bars and warnings of libraries, which are about files that a person did not write."""
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    warnings.simplefilter("ignore")
+
+
+def merge_folder(weights: Weights, output: Path, dtype: str) -> str:
+    """Merge an adapter into its model, as the stage `merge` does; returns a sentence on what was written."""
+    from transformers import AutoConfig
+
+    from castaway.models.merging import merge
+    from castaway.tools.check_model import ASKED
+
+    if output.exists():
+        raise CastawayError(f"{output} exists already; name a folder that does not")
+    quieten()
+    dtype = dtype or str(AutoConfig.from_pretrained(weights.base).dtype or "").removeprefix("torch.")
+    params = MergeParams(dtype="bfloat16" if dtype == "bfloat16" else "float32", tolerance=TOLERANCES.get(dtype, 1e-6))
+    prompts = [[{"role": "user", "content": text}] for text in ASKED]
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=output.parent, prefix=".merge-") as draft:
+        made = merge(weights.base, weights.adapters, Path(draft, "model"), prompts, params.dtype, params)
+        Path(draft, "model").rename(output)
+    return (
+        f"{output}: {made['parameters']:,} parameters in {params.dtype}; its next-token distributions differ from the "
+        f"adapted model's by {made['divergence']:.2g} nats per token"
+    )
