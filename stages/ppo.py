@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from tqdm import tqdm
 
 from castaway.config.errors import CastawayError
+from castaway.config.ppo import PpoParams
 from castaway.datasets.jsonl import CORRECTIONS, DEMONSTRATIONS, read_rows, reply_text, write_rows
 from castaway.models.policy import load_model, new_adapter
 from castaway.models.reward import RewardScorer
@@ -35,7 +36,8 @@ from castaway.rollout.served_policy import ServedSampler, serving_policy
 from castaway.tasks.draws import place_of
 from castaway.tasks.environment import ids_in_a_row
 from castaway.tasks.registry import task_of
-from castaway.tasks.verdict import Teacher
+from castaway.tasks.reply import Reply, parse_reply
+from castaway.tasks.verdict import WITHOUT_ACTION, Teacher
 from castaway.teacher.rules import Corrector
 from castaway.teacher.served import chosen_teacher
 
@@ -59,7 +61,7 @@ def run(context: Context) -> dict[str, Any]:
     params, seed = context.params.ppo, context.params.seed
     base, dataset, sft, reward_model = map(context.folder, ("base", "dataset", "sft", "reward_model"))
     tokenizer, demonstrations = ChatTokenizer.load(base), read_rows(dataset / "demonstrations.jsonl", DEMONSTRATIONS)
-    if fault := _too_long(tokenizer, demonstrations, params.rollout.max_new_tokens):
+    if fault := _too_long(tokenizer, demonstrations, params):
         raise CastawayError(f"ppo@{context.run}: {fault}")
     scope, task = params.corrections.scope, task_of(context.params, context.run)
     corrector = None if scope == "invalid" else Corrector(task.expert, scope == "moves", task.shortfall)
@@ -105,12 +107,20 @@ def run(context: Context) -> dict[str, Any]:
     return _results(context, trainer) if ranks.rank == 0 else {}
 
 
-def _too_long(tokenizer: ChatTokenizer, demonstrations: Dataset, limit: int) -> str:
-    """What is wrong with the length that PPO samples: the policy would be cut off where SFT taught it to go on."""
+def _too_long(tokenizer: ChatTokenizer, demonstrations: Dataset, params: PpoParams) -> str:
+    """What is wrong with the length that PPO samples: the policy would be cut off where SFT taught it to go on.
+
+    Or no critique could be learned: the shortest reply is to have room for the one that every teacher gives.
+    """
+    limit = params.rollout.max_new_tokens
     lengths = [len(tokenizer.reply(reply_text(completion))) for completion in demonstrations["completion"]]
     cut = sum(length > limit for length in lengths) / len(lengths)
     if cut <= SHORT:
-        return ""
+        actions = {parse_reply(reply_text(completion)).action for completion in demonstrations["completion"]}
+        least = min(len(tokenizer.reply(str(Reply(WITHOUT_ACTION, action)))) for action in actions)
+        if not params.corrections.critique or least <= limit:
+            return ""
+        return f"ppo.rollout.max_new_tokens is {limit}, too few for a critique and an action; set it to {2 * least}"
     return (
         f"ppo.rollout.max_new_tokens is {limit}, and {cut:.0%} of the demonstrated replies are longer; "
         f"set it to {max(lengths)}, the longest of them"

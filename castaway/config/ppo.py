@@ -123,6 +123,9 @@ class CorrectionsParams(Section):
     sft_minimum: PositiveInteger
     """Smallest number of new corrections for such a pass; with fewer it is left out."""
     sft_learning_rate: Positive
+    critique: bool
+    """Whether the target is the teacher's critique and then the action, for SFT passes and correction-SFT. A critique
+    with which the target would be longer than `rollout.max_new_tokens` is left out."""
 
 
 class ReplayParams(Section):

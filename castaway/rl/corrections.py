@@ -6,10 +6,14 @@ beginning that is the student's own and stands: it is read, and not learned. `so
 name of a model.
 
 With `ppo.corrections.scope: moves` the right reply may have the student's own action: it is confirmed.
+
+With `ppo.corrections.critique` the reasoning of the right reply is the teacher's critique of the student's, all of it
+learned: the policy learns to say what is wrong before it acts.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from castaway.datasets.jsonl import Row, as_reply, reply_text
@@ -36,8 +40,10 @@ def confirms(correction: Row) -> bool:
     return own.action == right.action
 
 
-def correct(turn: Turn) -> Row:
+def correct(turn: Turn, fits: Callable[[str], bool] | None = None) -> Row:
     """The correction of a turn: the teacher's action, under the student's reasoning where that stands.
+
+    Where `fits` is given, the reasoning is the teacher's critique, if there is one and the reply with it fits.
 
     Reasoning that stands is read and not learned. Reasoning that led to something impossible, or to a mistake, is
     replaced by the teacher's: kept above another action, it would teach that the one follows from the other.
@@ -48,10 +54,13 @@ def correct(turn: Turn) -> Row:
     if not corrected(turn):
         raise ValueError("a turn that stands has no correction")
     own, action = turn.reply.reasoning.strip(), turn.better or turn.action
-    target = str(Reply(turn.reasoning or own or "I answer in the typed form.", action))
+    target, kept = str(Reply(turn.reasoning or own or "I answer in the typed form.", action)), ""
+    if fits and turn.critique and fits(critical := str(Reply(" ".join(turn.critique.split()), action))):
+        target = critical
+    elif own and not turn.reasoning:
+        kept = f"REASONING: {own}"
     if parse_reply(target).action != action:
         raise ValueError(f"the correction {target!r} does not read back as {action!r}")
-    kept = f"REASONING: {own}" if own and not turn.reasoning else ""
     if kept and turn.reply.action:
         kept += "\nACTION:"
     return {

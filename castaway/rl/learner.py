@@ -40,6 +40,7 @@ class Learner:
         """Train the actor's adapter and value head; `generator` shuffles the samples."""
         self._actor, self._scorer, self._params, self._ranks = actor, scorer, params, ranks
         self._update = PolicyUpdate(actor, params, generator, ranks)
+        self._tokenizer = tokenizer
         self._imitation = Imitation(actor, params, tokenizer, ranks)
         # Another engine's log-probabilities of the same tokens differ, and in bfloat16 already those of a pass with
         # cached keys and values: there the update's ratio is against a new reading of the replies.
@@ -110,7 +111,8 @@ class Learner:
             for judgement in part:
                 self.agreement.add(*judgement)
         wrong = [turn for turn in turns if corrected(turn)]
-        mine = [correct(turn) for turn in wrong], sum(not confirmed(turn) for turn in wrong)
+        fits = self._fits if params.critique else None
+        mine = [correct(turn, fits) for turn in wrong], sum(not confirmed(turn) for turn in wrong)
         everybody = self._ranks.gather(mine)
         new = [correction for part, _ in everybody for correction in part]
         self.corrections = [*self.corrections, *new][-params.kept :]
@@ -120,6 +122,10 @@ class Learner:
             metrics["sft_loss"] = self._imitation.update(self.fresh, step)
             self.fresh = []
         return {**metrics, "corrections": float(sum(number for _, number in everybody))}
+
+    def _fits(self, reply: str) -> bool:
+        """Whether the policy could say this much: a longer target would teach it to be cut off."""
+        return len(self._tokenizer.reply(reply)) <= self._params.rollout.max_new_tokens
 
     def state(self) -> dict[str, Any]:
         """All that is needed to go on, but the actor's weights."""
