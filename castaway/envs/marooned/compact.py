@@ -11,6 +11,17 @@ may have broken the ship unseen, and `blamed` is the strength of what the log ho
 from collections.abc import Collection
 
 from castaway.envs.marooned.actions import Action, build_problem, refuse
+from castaway.envs.marooned.affairs import (
+    asker,
+    case,
+    patient,
+    prey,
+    quarry,
+    searched,
+    speaks_first,
+    stair_home,
+    turns_left,
+)
 from castaway.envs.marooned.observation import Mate, Observation
 from castaway.envs.marooned.state import Place, SeenPile, distance
 
@@ -40,6 +51,7 @@ def user_text(observation: Observation) -> str:
         [
             *_talk(observation),
             *_rarities(observation, useful),
+            *([_company(observation)] if observation.scenario.repertoire == "whole" else []),
             f"day {observation.day} turn {observation.turn} suspect {named} {strength} vote {vote}",
             f"crew {' '.join(_mate(observation, mate) for mate in observation.mates)}",
             f"ship {ship}",
@@ -172,6 +184,26 @@ def _rarities(observation: Observation, useful: list[str]) -> list[str]:
         rare = [kind for kind in box if kind not in useful]
         lines += [f"{name} also {_count(box, rare)}"] if rare else []
     return lines
+
+
+def _company(observation: Observation) -> str:
+    """What the whole repertoire turns on; of the case, who speaks of it and how far it has come."""
+    scenario, (suspected, state) = observation.scenario, case(observation)
+    chased = {"ill": patient(observation), "quarry": quarry(observation)}
+    ways = [
+        f"{what} {mate.name} {_way(observation.place, mate.place)}" if mate and mate.place else f"{what} nobody here 0"
+        for what, mate in chased.items()
+    ]
+    home = stair_home(observation)
+    held = _count(observation.backpack, [scenario.antidote_type, scenario.poison_type])
+    accused = "hidden" if not observation.accused else "searched" if searched(observation) else "accused"
+    lately = observation.note.split(" ")[1:2] if observation.note.startswith("You poisoned") else []
+    return (
+        f"{' '.join(ways)} {held} stair {_way(observation.place, home) if home else 'here 0'} "
+        f"asks {asker(observation) or 'nobody'} words {observation.messages_left} left {turns_left(observation)} "
+        f"{accused} poisoned {''.join(lately).rstrip('.') or 'nobody'} prey {prey(observation) or 'nobody'} "
+        f"case {suspected or 'nobody'} {state or 'none'} {'first' if speaks_first(observation) else 'other'}"
+    )
 
 
 def _mate(observation: Observation, mate: Mate) -> str:

@@ -290,6 +290,7 @@ def _poison(turn: GameTurn, sailor: Sailor, name: str) -> None:
     if not other.alive:
         raise TooLate
     _put(sailor.backpack, world.scenario.poison_type, -1)
+    sailor.note = f"You poisoned {name}."
     if other.poisoned_on is None:
         other.poisoned_on, other.poisoner = world.day, sailor.name
         if _seen(world, sailor, apart_from=name):

@@ -14,6 +14,8 @@ from castaway.envs.marooned.observation import Observation, observe, phase_at
 from castaway.envs.marooned.scenario import Scenario
 from castaway.envs.marooned.state import Sailor, World, new_world
 
+OUT_OF_TURNS = "the budget of turns was used up"
+
 
 class Game:
     def __init__(self, scenario: Scenario, seed: int) -> None:
@@ -71,6 +73,9 @@ class Game:
 
     def _advance(self, turn: GameTurn) -> None:
         world = self.world
+        if world.clock + 1 == world.scenario.turns:
+            turn.win("traitor", OUT_OF_TURNS)
+            return
         before = phase_at(world.scenario, world.turn)[0]
         if world.turn < world.scenario.turns_per_day:
             world.turn += 1

@@ -2,7 +2,7 @@
 
 - Agents: the five sailors of the scenario.
 - Seats: `crew` (the four colonists, against the scripted saboteur), `traitor` (against the scripted crew), `all` (every
-  sailor).
+  sailor), `self` (the crew, with an odd id the traitor, against sailors that an earlier policy plays).
 - Prompts: one for each living sailor of the seat in every turn, in the configured rendering.
 - Actions: those of `castaway.envs.marooned.actions`; `WAIT` is the idle action.
 - Reward: per sailor, as the scenario defines it.
@@ -16,26 +16,30 @@ from typing import Any
 
 from castaway.envs.marooned import compact, full
 from castaway.envs.marooned.actions import WAIT, Action, read
+from castaway.envs.marooned.decisions import Script
 from castaway.envs.marooned.engine import Game
 from castaway.envs.marooned.observation import Observation
-from castaway.envs.marooned.scenario import load_scenario
-from castaway.envs.marooned.scripted import Script, role_script
+from castaway.envs.marooned.scenario import Repertoire, load_scenario
+from castaway.envs.marooned.scripted import role_script
 from castaway.envs.marooned.state import Sailor
 from castaway.envs.marooned.teaching import MaroonedRules
-from castaway.tasks.environment import Message, Outcome, Prompt, TextEnvironment
+from castaway.tasks.environment import SELF_PLAY, Message, Outcome, Prompt, TextEnvironment
 
 SAVED = ("role", "energy", "ate", "poisoned_on", "alive", "ejected")  # of each sailor, as it is, in a snapshot
 
 
 class MaroonedEnvironment(TextEnvironment):
     name = "marooned"
-    seats = ("crew", "traitor", "all")
+    seats = ("crew", "traitor", "all", SELF_PLAY)
     idle = "WAIT"
 
-    def __init__(self, scenario: str, rendering: str) -> None:
-        self.scenario = load_scenario(scenario)
+    def __init__(
+        self, scenario: str, rendering: str, turns: int | None = None, repertoire: Repertoire = "core"
+    ) -> None:
+        self.scenario = load_scenario(scenario, turns, repertoire)
         self.agents = tuple(self.scenario.crew)
         self.rules = MaroonedRules(sentences=rendering == "full")
+        self._roles: tuple[str, ...] = ("colonist", "traitor")
         self._rendering: Any = {"compact": compact, "full": full}[rendering]
 
     def reset(self, task_id: int, seat: str) -> None:
@@ -43,10 +47,12 @@ class MaroonedEnvironment(TextEnvironment):
             raise ValueError(f"there is no episode {task_id} with seat {seat!r}; seats are {', '.join(self.seats)}")
         self._game = Game(self.scenario, task_id)
         self._seat = seat
+        own = ("traitor" if task_id % 2 else "crew") if seat == SELF_PLAY else seat
+        self._roles = {"crew": ("colonist",), "traitor": ("traitor",), "all": ("colonist", "traitor")}[own]
         self._scripts: dict[str, Script] = {
             sailor.name: role_script(sailor.role)
             for sailor in self._game.world.sailors.values()
-            if seat != "all" and (sailor.role == "traitor") != (seat == "traitor")
+            if seat != SELF_PLAY and sailor.role not in self._roles
         }
         self._last: dict[str, str] = {}
         self._asked: tuple[Prompt, ...] | None = None
@@ -66,7 +72,8 @@ class MaroonedEnvironment(TextEnvironment):
             {"role": "system", "content": self._rendering.system_text(observation)},
             {"role": "user", "content": self._rendering.user_text(observation)},
         )
-        return Prompt(observation.name, observation.role, messages, observation)
+        opponent = observation.role not in self._roles
+        return Prompt(observation.name, observation.role, messages, observation, opponent)
 
     def step(self, actions: Mapping[str, str]) -> dict[str, float]:
         if self.done:
@@ -94,10 +101,14 @@ class MaroonedEnvironment(TextEnvironment):
         return self._game.over
 
     def outcome(self) -> Outcome:
-        """Success means that the side of the seat has won; for `all`, the crew."""
+        """Success means that the side of the seat has won; for `all`, the crew.
+
+        In `all` what one side loses the other wins: the score is 1, so that no such episode is replayed as a failure.
+        """
         world = self._game.world
-        side = "traitor" if self._seat == "traitor" else "crew"
+        side = "traitor" if self._roles == ("traitor",) else "crew"
         details = {"days": float(world.day), "progress": world.progress, "alive": float(len(world.living))}
+        details |= {"score": 1.0} if self._seat == "all" else {}
         return Outcome(world.winner == side, world.ending, details)
 
     def snapshot(self) -> dict[str, Any]:

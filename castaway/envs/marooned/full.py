@@ -24,12 +24,12 @@ USUAL = 680  # number of characters of a prompt up to which it also has room for
 
 
 def system_text(observation: Observation) -> str:
-    return _system(observation.scenario.name)
+    return _system(observation.scenario.name, observation.scenario.turns)
 
 
 @cache
-def _system(name: str) -> str:
-    scenario = load_scenario(name)
+def _system(name: str, turns: int | None) -> str:
+    scenario = load_scenario(name, turns)
     verbs = [verb for verb in FORMS if verb != "CLIMB" or len(scenario.levels) > 1]
     text = (resources.files("castaway.envs.marooned") / "rules.jinja").read_text("utf-8")
     groups = {"traitor": TRAITOR_VERBS, "work": WORK_VERBS, "vote": VOTE_VERBS}
@@ -147,6 +147,14 @@ _SENTENCES = {
     "unseen": "Nobody is near enough to see me.",
     "blame": "Somebody else shall be suspected.",
     "rest": "There is nothing to do.",
+    "cure": "Somebody is poisoned.",
+    "ill": "I am poisoned and have no herb.",
+    "tell": "The others have to know.",
+    "open": "I have nothing to hide.",
+    "hide": "Nobody must see what I carry.",
+    "share": "Somebody has no food.",
+    "alone": "Nobody else is near.",
+    "lull": "Nobody must suspect me.",
     "wander": "I have no plan.",
 }
 

@@ -14,6 +14,9 @@ from ruamel.yaml import YAML
 from castaway.config.errors import CastawayError
 from castaway.config.section import Natural, PositiveInteger, Section
 
+Repertoire = Literal["core", "whole"]
+"""Which actions scripted sailors play and the compact rendering prepares: those that the game turns on, or, where they
+make sense, all of them: talk, accusations, searches, poison, antidotes, gifts and other levels too."""
 Percent = Annotated[int, Field(ge=0, le=100)]
 
 
@@ -136,6 +139,9 @@ class Scenario(Section):
     colonist: RoleRewards
     traitor: RoleRewards
     least_alive: PositiveInteger  # the traitor wins if fewer sailors are alive
+    # What a run's `game` section may set; the files of the scenarios do not.
+    turns: PositiveInteger | None = None  # a budget: after so many turns the game ends as on its last day
+    repertoire: Repertoire = "core"
 
     @cached_property
     def materials(self) -> tuple[str, ...]:
@@ -153,11 +159,12 @@ class Scenario(Section):
 
 
 @cache
-def load_scenario(name: str) -> Scenario:
-    """The scenario in `scenarios/NAME.yaml`; CastawayError if there is none."""
+def load_scenario(name: str, turns: int | None = None, repertoire: Repertoire = "core") -> Scenario:
+    """The scenario in `scenarios/NAME.yaml`, with what a run sets; CastawayError if there is none."""
     folder = resources.files("castaway.envs.marooned") / "scenarios"
     path = folder / f"{name}.yaml"
     if not path.is_file():
         known = ", ".join(sorted(entry.name[:-5] for entry in folder.iterdir() if entry.name.endswith(".yaml")))
         raise CastawayError(f"there is no scenario {name!r}: choose one of {known}")
-    return Scenario.model_validate(YAML(typ="safe").load(path.read_text("utf-8")))
+    data = YAML(typ="safe").load(path.read_text("utf-8"))
+    return Scenario.model_validate({**data, "turns": turns, "repertoire": repertoire})

@@ -4,74 +4,21 @@
 turns, `Typist` takes random legal actions, and `waiter` always waits.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from random import Random
 
 from castaway.envs.marooned.actions import WAIT, Action, build_problem, legal_actions, parse_action, refuse
+from castaway.envs.marooned.affairs import suspect
 from castaway.envs.marooned.compact import bringable, heading, lurker, nearest_pile, next_pile, remaining_need, steps
+from castaway.envs.marooned.company import Wishes, as_colonist, as_traitor, prowl
+from castaway.envs.marooned.decisions import REST, Decision, Script, ballot, fetch, first_legal, go_to_camp, walk
 from castaway.envs.marooned.observation import Observation
-from castaway.envs.marooned.state import Place, SeenPile, distance
+from castaway.envs.marooned.state import distance
 from castaway.tasks.environment import Prompt
 from castaway.tasks.reply import Reply
 from castaway.tasks.task import Player
 
-TRUSTED_CLUE = 80  # strength from which the worker trusts a clue; planted ones reach at most 75
 HUNCHES = 0.5  # share of its chances in which an ordinary colonist votes for who lurks beside the broken ship
 AIMLESS = "wander"
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """An action of a scripted sailor, with the aim that becomes its reasoning."""
-
-    action: Action
-    aim: str
-
-    @property
-    def reply(self) -> Reply:
-        return Reply(self.aim, str(self.action))
-
-
-Script = Callable[[Observation], Decision]  # a legal action for this turn
-
-
-def walk(observation: Observation, goal: Place) -> Action:
-    """One step toward a place, as if it were on the sailor's level; WAIT at the place itself."""
-    direction = heading(observation.place, (observation.place[0], goal[1], goal[2]))
-    return WAIT if direction == "here" else Action("MOVE", (direction,))
-
-
-def fetch(observation: Observation, pile: SeenPile) -> Decision:
-    if pile.place == observation.place:
-        return Decision(Action("GATHER", (pile.id,)), f"{pile.id} here")
-    return Decision(walk(observation, pile.place), f"{pile.id} {heading(observation.place, pile.place)}")
-
-
-def go_to_camp(observation: Observation) -> Decision:
-    return Decision(walk(observation, observation.camp), f"camp {heading(observation.place, observation.camp)}")
-
-
-def first_legal(observation: Observation, *wishes: Decision | None) -> Decision:
-    """The first of the decisions that is legal now; if none is, WAIT."""
-    return next((wish for wish in wishes if wish is not None and refuse(observation, wish.action) is None), REST)
-
-
-REST = Decision(WAIT, "rest")
-
-
-def suspect(observation: Observation, least: int = TRUSTED_CLUE) -> str:
-    """The living other sailor named by the strongest clue of strength `least` or more; empty if there is none."""
-    living = [mate.name for mate in observation.mates if mate.status == "alive"]
-    clues = [(-clue.strength, clue.about) for clue in observation.clues if clue.about in living]
-    strength, name = min(clues, default=(0, ""))
-    return name if -strength >= least else ""
-
-
-def ballot(observation: Observation, name: str) -> Decision | None:
-    """A vote against the sailor of this name, which need not be legal now; None without a name."""
-    verb = "VOTE" if observation.vote_open else "CALL_VOTE"
-    return Decision(Action(verb, (name,)), f"suspect {name}") if name else None
 
 
 def waiter(observation: Observation) -> Decision:
@@ -195,7 +142,8 @@ def saboteur(observation: Observation) -> Decision:
     parts = sorted(observation.scenario.components.items(), key=lambda item: (-item[1].share, item[0]))
     strikes = [] if any(near) else [Decision(Action("SABOTAGE", (name,)), "unseen") for name, _ in parts]
     act = first_legal(observation, *strikes, *meals)
-    return act if act != REST else first_legal(observation, _step(observation))
+    further: Wishes = prowl(observation) if observation.scenario.repertoire == "whole" else []
+    return act if act != REST else first_legal(observation, *further, _step(observation))
 
 
 def _meals(observation: Observation) -> list[Decision]:
@@ -217,7 +165,21 @@ def _step(observation: Observation) -> Decision | None:
 
 
 def role_script(role: str) -> Script:
-    return saboteur if role == "traitor" else worker
+    """The script of a role, in the repertoire of the scenario."""
+    script = saboteur if role == "traitor" else worker
+
+    def play(observation: Observation) -> Decision:
+        act = beside_work(observation)
+        return script(observation) if act == REST else act
+
+    return play
+
+
+def beside_work(observation: Observation) -> Decision:
+    """What the whole repertoire has to do before work and sabotage; REST for nothing, as always in the core."""
+    if observation.scenario.repertoire == "core":
+        return REST
+    return first_legal(observation, *(as_traitor if observation.role == "traitor" else as_colonist)(observation))
 
 
 def expert(prompt: Prompt) -> Reply:

@@ -9,17 +9,23 @@ further replies show it.
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random
-from typing import Literal
+from typing import Literal, Self
 
-from castaway.config.section import Fraction, Section
+from pydantic import model_validator
+
+from castaway.config.section import Fraction, PositiveInteger, Section
 from castaway.envs.marooned.actions import Action
+from castaway.envs.marooned.affairs import HUNGRY, suspect
 from castaway.envs.marooned.compact import bringable, heading, lurker, nearest_pile, ready_components
+from castaway.envs.marooned.decisions import REST, Decision, ballot, fetch, go_to_camp
 from castaway.envs.marooned.environment import MaroonedEnvironment
 from castaway.envs.marooned.full import in_words
 from castaway.envs.marooned.observation import Mate, Observation, phase_at
-from castaway.envs.marooned.scripted import AIMLESS, Decision, ballot, demonstrator, expert, fetch, go_to_camp, suspect
+from castaway.envs.marooned.scenario import Repertoire
+from castaway.envs.marooned.scripted import AIMLESS, beside_work, demonstrator, expert
 from castaway.envs.marooned.state import Clue
-from castaway.tasks.environment import CurriculumStage, Prompt, TextEnvironment
+from castaway.envs.marooned.state import Message as Said
+from castaway.tasks.environment import SELF_PLAY, CurriculumStage, Prompt, TextEnvironment
 from castaway.tasks.reply import Reply, labelled, markdown, reason_only, unlabelled
 from castaway.tasks.task import Player, Task
 
@@ -36,6 +42,21 @@ class MaroonedParams(Section):
     rendering: Literal["compact", "full"]
     traitor_share: Fraction
     """Share of the training episodes in which the policy plays the traitor against a scripted crew."""
+    all_share: Fraction = 0.0
+    """Share in which it plays all sailors, each with its own prompt and pay."""
+    self_share: Fraction = 0.0
+    """Share in which it plays the crew or the traitor against earlier policies (`ppo.self_play`). In what the shares
+    leave it plays the crew against the scripted traitor."""
+    turns: PositiveInteger | None = None
+    """Budget of turns, after which the traitor has prevented the ship as on the last day; null: none."""
+    repertoire: Repertoire = "core"
+    """What scripts play: `core`, what the game turns on; `whole`, all verbs, talk and poison among them."""
+
+    @model_validator(mode="after")
+    def _shares(self) -> Self:
+        if (total := self.traitor_share + self.all_share + self.self_share) > 1:
+            raise ValueError(f"traitor_share, all_share and self_share add up to {total:g}, expected at most 1")
+        return self
 
 
 class Marooned(Task[MaroonedParams]):
@@ -47,7 +68,8 @@ class Marooned(Task[MaroonedParams]):
     makes_synthetic = True
 
     def make(self) -> MaroonedEnvironment:
-        return MaroonedEnvironment(self.game.scenario, self.game.rendering)
+        game = self.game
+        return MaroonedEnvironment(game.scenario, game.rendering, game.turns, game.repertoire)
 
     def expert(self, prompt: Prompt) -> Reply:
         return self._in_words(expert(prompt))
@@ -60,14 +82,20 @@ class Marooned(Task[MaroonedParams]):
         return replace(reply, reasoning=in_words(reply.reasoning)) if self.game.rendering == "full" else reply
 
     def curriculum(self, episodes: int) -> tuple[CurriculumStage, ...]:
-        """A single stage; in each step a `traitor_share` of the episodes is played in the seat `traitor`."""
-        traitors = round(episodes * self.game.traitor_share)
-        seats = ("traitor",) * traitors + ("crew",) * (episodes - traitors)
-        return (CurriculumStage("all", self.training_ids(), seats),)
+        """A single stage, in which each seat has its share of the episodes, and the crew's what is left."""
+        game = self.game
+        shares = {"traitor": game.traitor_share, "all": game.all_share, SELF_PLAY: game.self_share}
+        seats = [seat for seat, share in shares.items() for _ in range(round(episodes * share))][:episodes]
+        return (CurriculumStage("all", self.training_ids(), (*seats, *["crew"] * (episodes - len(seats)))),)
 
     def situation(self, prompt: Prompt) -> str:
-        """The role, and whether it is a turn to vote in: one in seven is, and there is seldom reason to."""
-        return f"{prompt.role} {'votes' if prompt.observation.phase.vote else 'works'}"
+        """The role, and whether it is a turn to vote in: one in seven is, and there is seldom reason to.
+
+        In the whole repertoire also whether an action beside work is due: those are rare.
+        """
+        observation = prompt.observation
+        kind = f"{prompt.role} {'votes' if observation.phase.vote else 'works'}"
+        return f"{kind} in company" if beside_work(observation) != REST else kind
 
     def practice(self, observation: Observation, random: Random, count: int) -> list[Reply]:
         """At most `count` replies with different aims, in random order. They need not be legal or good."""
@@ -80,6 +108,7 @@ class Marooned(Task[MaroonedParams]):
         wishes += [Decision(Action(verb, (name,)), aim) for name in ready_components(observation)[:1]]
         named = dict.fromkeys((lurker(observation), suspect(observation, least=1)))
         wishes += filter(None, (ballot(observation, name) for name in named))
+        wishes += [due] if (due := beside_work(observation)) != REST else []
         if heading(observation.place, observation.camp) != "here":
             wishes.append(go_to_camp(observation))
         random.shuffle(wishes)
@@ -104,7 +133,7 @@ def synthetic_observation(observation: Observation, random: Random) -> Observati
     carried = random.choice(useful)
     at_camp = random.random() < AT_CAMP
     turn = _synthetic_turn(observation, random)
-    return replace(
+    made = replace(
         observation,
         turn=turn,
         phase=phase_at(scenario, turn)[0],
@@ -116,6 +145,28 @@ def synthetic_observation(observation: Observation, random: Random) -> Observati
         store=dict(sorted(store.items())),
         ship=ship,
         clues=_clues(observation, random),
+    )
+    return _company(made, random) if scenario.repertoire == "whole" else made
+
+
+def _company(observation: Observation, random: Random) -> Observation:
+    """The observation with what the whole repertoire turns on: poison, herbs, accusations, words and stairs."""
+    scenario, living = observation.scenario, [mate for mate in observation.mates if mate.status == "alive"]
+    chosen = random.choice(living or [*observation.mates])
+    beside = replace(chosen, place=observation.place if living else None, symptoms=random.choice(("", "", "early")))
+    rare = random.choice((scenario.antidote_type, scenario.poison_type, "", ""))
+    said = random.choice((HUNGRY, f"{random.choice(scenario.crew)} broke the ship.", "", ""))
+    before = (observation.day, max(1, observation.turn - 1), chosen.name, "")
+    stairs = [to for to in scenario.levels if to in scenario.levels[observation.place[0]].stairs]
+    return replace(
+        observation,
+        mates=tuple(beside if mate is chosen and random.random() < 0.5 else mate for mate in observation.mates),
+        backpack={**observation.backpack, **({rare: random.randint(1, scenario.gather_amount)} if rare else {})},
+        symptoms=random.choice(("", "", "", "early")),
+        accused=random.random() < 0.3 and observation.phase.vote,
+        messages=(*observation.messages, *([Said(*before, said)] if said else [])),
+        stair=(random.choice(stairs), 0, 0) if stairs and random.random() < 0.2 else observation.stair,
+        note=f"You poisoned {chosen.name}." if observation.role == "traitor" and random.random() < 0.2 else "",
     )
 
 

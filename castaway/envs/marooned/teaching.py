@@ -4,10 +4,12 @@ import re
 from difflib import SequenceMatcher, get_close_matches
 
 from castaway.envs.marooned.actions import DIRECTIONS, FORMS, Action, legal_actions, parse_action, read, refuse
+from castaway.envs.marooned.affairs import suspect
 from castaway.envs.marooned.compact import heading, lurker, next_pile, steps
+from castaway.envs.marooned.decisions import REST
 from castaway.envs.marooned.full import in_words
 from castaway.envs.marooned.observation import Observation
-from castaway.envs.marooned.scripted import AIMLESS, REST, suspect
+from castaway.envs.marooned.scripted import AIMLESS
 from castaway.envs.marooned.state import Place, SeenPile
 from castaway.tasks.environment import Refusal
 
@@ -30,6 +32,21 @@ _AIMS = {  # the reason that scripted sailors give for a verb; `{}` is its first
     "VOTE": "suspect {}",
     "CALL_VOTE": "suspect {}",
 }
+
+
+_MORE_AIMS = {
+    "USE_ANTIDOTE": "cure",
+    "CALL_SOS": "ill",
+    "SAY": "tell",
+    "TELL": "tell",
+    "ACCUSE": "suspect {}",
+    "SHOW_BACKPACK": "open",
+    "REFUSE_SHOW": "hide",
+    "GIVE": "share",
+    "CLIMB": "stair here",
+    "POISON": "alone",
+}
+"""The same in the whole repertoire."""
 
 
 class MaroonedRules:
@@ -66,7 +83,8 @@ class MaroonedRules:
         if verb == "MOVE":
             aim = _aim_of_a_step(observation, argument)
         else:
-            aim = _AIMS[verb].format(argument) if verb in _AIMS else REST.aim
+            aims = _AIMS | (_MORE_AIMS if observation.scenario.repertoire == "whole" else {})
+            aim = aims.get(verb, REST.aim).format(argument)
         return in_words(aim) if self._sentences else aim
 
     def blunder(self, observation: Observation, action: str) -> str:

@@ -121,6 +121,26 @@ def balance(
 
 
 @marooned.command()
+def cross(
+    run: Annotated[str, typer.Argument(help="A run of MAROONED that was built up to PPO.")] = "marooned",
+    games: Annotated[int, typer.Option(min=1, help="Number of games of each crew against each traitor.")] = 200,
+    output: Annotated[Path | None, typer.Option(help="Also write OUTPUT.json and OUTPUT.md.")] = None,
+    root: Root = Path(),
+) -> None:
+    """Print who wins with the SFT policy, PPO's or the scripts on each side, and which actions each plays.
+
+    Example: `castaway marooned cross marooned --games 200 --output scratch/cross`. One policy plays all its sailors.
+    """
+    from castaway.tools.marooned.cross import cross_table
+
+    found = cross_table(root, run, games)
+    if output:
+        output.with_suffix(".json").write_text(found.as_json(), "utf-8")
+        output.with_suffix(".md").write_text(f"{found.as_markdown()}\n", "utf-8")
+    typer.echo(found.as_markdown())
+
+
+@marooned.command()
 def rules(
     scenarios: Annotated[list[str] | None, typer.Argument(help="Scenarios of MAROONED; default: all.")] = None,
     write: Annotated[Path | None, typer.Option(help="Write them between the markers in this file instead.")] = None,

@@ -13,10 +13,12 @@ from typing import NamedTuple
 
 from castaway.envs.marooned import scripted
 from castaway.envs.marooned.actions import Action
+from castaway.envs.marooned.affairs import suspect
+from castaway.envs.marooned.decisions import REST, Decision, Script, ballot, first_legal
 from castaway.envs.marooned.engine import Game
 from castaway.envs.marooned.observation import Observation
 from castaway.envs.marooned.scenario import load_scenario
-from castaway.envs.marooned.scripted import Decision, Script, Typist
+from castaway.envs.marooned.scripted import Typist
 from castaway.metrics.markdown import percent, table, with_interval
 from castaway.tasks.intervals import clustered_mean, proportion
 
@@ -31,10 +33,10 @@ def framer(observation: Observation) -> Decision:
     """A traitor that plants evidence in discussions and calls a vote on it, and otherwise acts as a saboteur."""
     if not observation.phase.vote:
         return scripted.saboteur(observation)
-    named = scripted.suspect(observation, least=50)
-    wishes = [scripted.ballot(observation, named)] if named else []
+    named = suspect(observation, least=50)
+    wishes = [ballot(observation, named)] if named else []
     wishes += [Decision(Action("FRAME", (name,)), "blame") for name in _living(observation)[:1]]
-    return scripted.first_legal(observation, *wishes)
+    return first_legal(observation, *wishes)
 
 
 def blind_voter(observation: Observation) -> Decision:
@@ -43,7 +45,7 @@ def blind_voter(observation: Observation) -> Decision:
     Voters who follow the order of the crew agree on one sailor: the best that voters without knowledge can do.
     """
     mates = _living(observation) if observation.phase.vote else []
-    return scripted.first_legal(observation, scripted.ballot(observation, mates[0])) if mates else scripted.REST
+    return first_legal(observation, ballot(observation, mates[0])) if mates else REST
 
 
 Player = Script | type[Typist]  # a typist is made for each sailor, with a random generator of its own

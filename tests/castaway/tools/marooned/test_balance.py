@@ -1,9 +1,10 @@
 """The table of who wins against whom."""
 
 from castaway.envs.marooned.actions import refuse
+from castaway.envs.marooned.decisions import Script
 from castaway.envs.marooned.engine import Game
 from castaway.envs.marooned.scenario import load_scenario
-from castaway.envs.marooned.scripted import Script, worker
+from castaway.envs.marooned.scripted import worker
 from castaway.tools.marooned.balance import MATCHES, balance_table, blind_voter, framer
 
 
