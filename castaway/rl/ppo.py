@@ -115,7 +115,7 @@ class PpoTrainer:
         mine: dict[str, list[float]] = {
             **{name: [outcome.details[name] for outcome in played] for name in self._curves},
             "success_rate": [float(outcome.success) for outcome in played],
-            "mean_return": [sum(turn.reward for turn in t.turns) for e in batch.finished for t in e.trajectories],
+            "mean_return": [part.reward for episode in batch.finished for part in episode.trajectories],
             "invalid_rate": [float(not turn.valid) for turn in turns],
             "penalty": [turn.penalty for turn in turns],
             "reward_model": [sample.model_score for sample in samples],

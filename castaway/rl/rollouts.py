@@ -35,7 +35,7 @@ class Batch:
     trajectories: list[Trajectory] = field(default_factory=list)
     """Complete turns, none of which was in an earlier batch."""
     finished: list[Episode] = field(default_factory=list)
-    """Episodes that ended in this rollout, with all of their turns."""
+    """Episodes that ended in this rollout; with `turns_per_step` without their turns, which batches were handed."""
     numbers: list[int] = field(default_factory=list)
     """One for each turn; over all processes they go from 0 without gaps, in the order in which one process would have
     played."""
@@ -171,51 +171,27 @@ class ContinuingRollout:
     opponent: Policy | None = None
     """Replies for the others in self-play; without one, `policy` does."""
     _active: list[ActiveEpisode] = field(default_factory=list, init=False)
-    _learned: list[dict[str, int]] = field(default_factory=list, init=False)
-    """For each active episode, how many of each agent's turns were handed out already."""
 
     def play(self, turns: int) -> Batch:
         """Play rounds until at least `turns` turns are complete, and hand them out."""
         batch = Batch()
         while len(self._active) < self.parallel:
             self._active.append(self._begin(self.make()))
-            self._learned.append({})
-        while len(batch.turns) + sum(map(self._waiting, range(self.parallel))) < turns:
+        while len(batch.turns) + sum(map(_waiting, self._active)) < turns:
             play_round(dict(enumerate(self._active)), self.policy, self.opponent, self.teacher)
             for number, episode in enumerate(self._active):
                 if episode.environment.done:
-                    batch.trajectories += self._complete(number, ended=True)
+                    batch.trajectories += _complete(episode, ended=True)
                     batch.finished.append(episode.finished())
                     self._active[number] = self._begin(episode.environment)
-                    self._learned[number] = {}
-        for number in range(self.parallel):
-            batch.trajectories += self._complete(number, ended=False)
+        for episode in self._active:
+            batch.trajectories += _complete(episode, ended=False)
         return batch
-
-    def _waiting(self, number: int) -> int:
-        """Turns of an episode that are complete and were not handed out."""
-        agents = self._active[number].trajectories
-        return sum(len(whole.turns) - 1 - self._learned[number].get(agent, 0) for agent, whole in agents.items())
 
     def _begin(self, environment: TextEnvironment) -> ActiveEpisode:
         task_id, seat = self.draw()
         environment.reset(task_id, seat)
         return ActiveEpisode(environment, task_id, seat)
-
-    def _complete(self, number: int, ended: bool) -> list[Trajectory]:
-        """The complete turns of an episode that were not handed out before."""
-        trajectories, learned = [], self._learned[number]
-        for agent, whole in self._active[number].trajectories.items():
-            start, end = learned.get(agent, 0), len(whole.turns) - (not ended)
-            if end > start:
-                part = replace(whole, turns=whole.turns[start:end])
-                if not ended:
-                    after = whole.turns[end]
-                    part.bootstrap = after.values[0] if after.values else 0.0
-                    part.following = None if after.values else (after.prompt_tokens, after.reply_tokens[:1])
-                trajectories.append(part)
-                learned[agent] = end
-        return trajectories
 
     def state(self) -> list[dict[str, Any]]:
         """All that is needed to go on: a game is its task id and the actions that were executed in it."""
@@ -225,14 +201,13 @@ class ContinuingRollout:
                 "seat": episode.seat,
                 "played": list(episode.played),
                 "trajectories": {agent: whole.copy() for agent, whole in episode.trajectories.items()},
-                "learned": dict(learned),
             }
-            for episode, learned in zip(self._active, self._learned, strict=True)
+            for episode in self._active
         ]
 
     def load_state(self, state: list[dict[str, Any]]) -> None:
         """Play the saved actions again, and go on from there."""
-        self._active, self._learned = [], []
+        self._active = []
         for saved in state:
             environment = self.make()
             environment.reset(saved["task_id"], saved["seat"])
@@ -243,4 +218,22 @@ class ContinuingRollout:
                 environment.step(actions)
                 episode.played.append(actions)
             self._active.append(episode)
-            self._learned.append(dict(saved["learned"]))
+
+
+def _waiting(episode: ActiveEpisode) -> int:
+    """Turns of an episode that are complete and were not handed out."""
+    return sum(len(whole.turns) - 1 for whole in episode.trajectories.values())
+
+
+def _complete(episode: ActiveEpisode, ended: bool) -> list[Trajectory]:
+    """The complete turns of an episode, which are handed out."""
+    parts = []
+    for whole in episode.trajectories.values():
+        if complete := len(whole.turns) - (not ended):
+            part = whole.hand_out(complete)
+            if not ended:
+                after = whole.turns[0]
+                part.bootstrap = after.values[0] if after.values else 0.0
+                part.following = None if after.values else (after.prompt_tokens, after.reply_tokens[:1])
+            parts.append(part)
+    return parts

@@ -53,7 +53,7 @@ class Turn:
 
 @dataclass(slots=True)
 class Trajectory:
-    """Turns of one agent in one episode: all of them, or those that one batch holds."""
+    """Turns of one agent in one episode: all of them, those that one batch holds, or those that none was handed yet."""
 
     task_id: int
     agent: str
@@ -63,6 +63,35 @@ class Trajectory:
     """Value before the first token of the turn that follows the last one here; 0 if the episode has ended."""
     following: tuple[list[int], list[int]] | None = None
     """That turn's prompt and first token, if its sampler has no critic: the trainer reads `bootstrap`."""
+    handed_out: int = 0
+    """Turns before these that are dropped: a game may have thousands, with long prompts. What is counted of them is kept
+    here."""
+    handed_out_replaced: int = 0
+    handed_out_reward: float = 0.0
+
+    @property
+    def count(self) -> int:
+        """All turns so far."""
+        return self.handed_out + len(self.turns)
+
+    @property
+    def replaced(self) -> int:
+        """All turns so far whose action the teacher put in its place."""
+        return self.handed_out_replaced + sum(not turn.valid for turn in self.turns)
+
+    @property
+    def reward(self) -> float:
+        """Paid so far by the environment."""
+        return sum((turn.reward for turn in self.turns), start=self.handed_out_reward)
+
+    def hand_out(self, turns: int) -> Trajectory:
+        """The first turns as a trajectory of their own; they are dropped here."""
+        part = Trajectory(self.task_id, self.agent, self.role, self.turns[:turns])
+        self.handed_out += turns
+        self.handed_out_replaced += part.replaced
+        self.handed_out_reward = sum((turn.reward for turn in part.turns), start=self.handed_out_reward)
+        self.turns = self.turns[turns:]
+        return part
 
     def copy(self) -> Trajectory:
         """One that further play does not change. Of a turn, only lists that are never written to are shared."""
@@ -83,8 +112,8 @@ class Episode:
     @property
     def unaided_success(self) -> bool:
         """Whether the student succeeded by itself: the teacher replaced at most a share `HELP` of its actions."""
-        turns = [turn for one in self.trajectories for turn in one.turns]
-        return self.outcome.success and sum(not turn.valid for turn in turns) <= HELP * len(turns)
+        replaced, turns = (sum(getattr(one, name) for one in self.trajectories) for name in ("replaced", "count"))
+        return self.outcome.success and replaced <= HELP * turns
 
     @property
     def score(self) -> float:

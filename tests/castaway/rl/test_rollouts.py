@@ -53,7 +53,8 @@ def test_an_unfinished_episode_is_bootstrapped_from_its_next_turn() -> None:
     assert [[turn.reward for turn in t.turns] for t in second.trajectories] == [[10.0, 10.0], [3.0]]
     assert [turn.reward for turn in first.trajectories[0].turns] == [0.0]
     (episode,) = second.finished
-    assert [sum(turn.reward for turn in t.turns) for t in episode.trajectories] == [20.0, 3.0]
+    assert [t.reward for t in episode.trajectories] == [20.0, 3.0]
+    assert [(t.count, t.replaced, t.turns) for t in episode.trajectories] == [(3, 0, []), (1, 0, [])]
 
 
 @given(st.integers(1, 4), st.integers(1, 5), st.lists(st.integers(1, 9), min_size=1, max_size=8))
@@ -73,6 +74,16 @@ def test_every_turn_is_handed_out_once(parallel: int, length: int, steps: list[i
     assert len(waiting) <= 2 * parallel  # the last turns of two agents in each episode
     # Ids are drawn in order: the largest in progress says how many episodes were begun before it.
     assert finished == max(one["task_id"] for one in game.state()) + 1 - parallel
+
+
+def test_a_long_game_keeps_no_turn_that_was_handed_out() -> None:
+    game, sizes = rollout(Counting(), parallel=2, length=200), []
+    for _ in range(3):
+        game.play(100)
+        trajectories = [whole for saved in game.state() for whole in saved["trajectories"].values()]
+        assert [len(whole.turns) for whole in trajectories] == [1] * len(trajectories)
+        sizes.append(sum(whole.count for whole in trajectories))
+    assert sizes[0] >= 100 and sizes[2] >= sizes[0] + 200
 
 
 @pytest.mark.parametrize("stop", [1, 2, 5])
