@@ -57,7 +57,7 @@ def _step(root: Path, stage: Any, upstream: Sequence[str]) -> Step:
         outs=tuple(one.outs),
         reads=tuple(one.reads),
         locked=one.locked,
-        processes=one.torchrun.nproc_per_node,
+        processes=max(one.torchrun.nproc_per_node, one.vllm.gpus),
         retries=one.retries,
     )
 

@@ -142,6 +142,7 @@ def context_of(stage: dvc_stage.DvcStage, params: Params, scratch: Path) -> Cont
         device=stage.device,
         sharded=stage.torchrun.shard,
         processes=stage.processes,
+        vllm_size=(stage.vllm.tensor_parallel_size, stage.vllm.data_parallel_size),
         original=environment.main_root(stage.root),
         readable=frozenset(stage.inputs.data),
     )

@@ -20,7 +20,7 @@ class Step:
     reads: tuple[str, ...] = ()  # paths of the data that it depends on
     locked: Mapping[str, str] = field(default_factory=dict, hash=False)
     """What dvc.lock said of its dependencies before, see `castaway.tracking.dvc_stage`."""
-    processes: int = 1  # how many processes of this host train it together; each takes a place on the CPU, or a GPU
+    processes: int = 1  # places on the CPU, or GPUs: one for each process that trains it, or that vLLM wants
     retries: int = 0
 
 

@@ -34,6 +34,8 @@ class Context:
     trace: Trace = nothing  # records one external call with its inputs and outputs, only to MLflow
     sharded: bool = False  # whether the processes that train together keep only a part of the base model each
     processes: int = 1  # how many processes may share the jobs of the stage in parallel; 1 on a GPU
+    vllm_size: tuple[int, int] = (1, 1)
+    """Of the vLLM server of this stage: GPUs that hold a copy of the model together, and copies."""
     original: Path | None = None
     """The root of the original repository, for an experiment in a temporary copy; None for `root`."""
     readable: frozenset[str] | None = None

@@ -189,6 +189,7 @@ def _serving(context: Context, tokenizer: ChatTokenizer, adapters: Sequence[Path
         context.params.ppo.lora,
         context.params.evaluate.sampler_gibibytes,
         context.vllm,
+        context.vllm_size,
     )
 
 

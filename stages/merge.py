@@ -2,8 +2,8 @@
 
     python -m flows merge@marooned
 
-The result is verified: the next-token distributions of the reloaded model must be those of the policy, as far as the
-precision of the stored weights allows.
+The result is verified, on the device that trained: the next-token distributions of the reloaded model must be those of
+the policy, as far as the precision of the stored weights allows.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ def run(context: Context) -> dict[str, Any]:
     base, *adapters = (context.folder(stage) for stage in ("base", "sft", "correction_sft"))
     demonstrations = read_rows(context.folder("dataset") / "demonstrations.jsonl", DEMONSTRATIONS)
     prompts = [row["prompt"] for row in demonstrations.take(PROBES)]
+    device = context.torch_device
     try:
-        figures = merge(base, adapters, context.output, prompts, context.dtype, context.params.merge)
+        figures = merge(base, adapters, context.output, prompts, context.dtype, context.params.merge, device)
     except CastawayError as error:
         raise CastawayError(f"merge@{context.run}: {error}") from None
     _card(context)

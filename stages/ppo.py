@@ -136,7 +136,9 @@ def _server(
         return nullcontext("")
     folder, gibibytes = context.scratch / "sampler", rollout.sampler_gibibytes
     longest = tokenizer.longest(demonstrations["prompt"])
-    return serving_policy(base, [sft], context.dtype, folder, longest, rollout, lora, gibibytes, context.vllm)
+    return serving_policy(
+        base, [sft], context.dtype, folder, longest, rollout, lora, gibibytes, context.vllm, context.vllm_size
+    )
 
 
 def _train(context: Context, trainer: PpoTrainer, teacher: Teacher) -> None:

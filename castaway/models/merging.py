@@ -26,11 +26,12 @@ LAST_TOKENS = 64
 
 def merge(
     base: Path, adapters: Sequence[Path], output: Path, prompts: Sequence[Sequence[Message]], held: Dtype,
-    params: MergeParams,
+    params: MergeParams, device: str = "cpu",
 ) -> dict[str, Any]:  # fmt: skip
     """Merge adapters, in their order, save the model with its tokenizer, reload it, and compare the two on prompts.
 
-    `held` is the precision that the base model was trained in; `params` says in which one it is saved.
+    `held` is the precision that the base model was trained in; `params` says in which one it is saved. The two are
+    compared on `device`: thousands of tokens of a large model take hours on a CPU.
 
     Raises:
         CastawayError: the distributions differ by more than `params.tolerance`.
@@ -42,14 +43,15 @@ def merge(
     dtype = getattr(torch, params.dtype)
     precise = torch.float64 if dtype == torch.float32 and held != "nf4" else None
     adapted: Any = load_policy(base, adapters, held)
-    before = _logits(adapted.to(precise), probes)
-    merged = dequantised(adapted, base) if held == "nf4" else adapted.to(getattr(torch, held)).merge_and_unload()
+    before = _logits(adapted.to(device).to(precise), probes)
+    # On the host, so that the weights do not depend on the device.
+    merged = dequantised(adapted, base) if held == "nf4" else adapted.to("cpu", getattr(torch, held)).merge_and_unload()
     merged.to(dtype)
     merged.save_pretrained(output)
     tokenizer.save(output)
     del adapted, merged
     reloaded: Any = AutoModelForCausalLM.from_pretrained(output, dtype=dtype).eval()
-    after = _logits(reloaded.to(precise), probes)
+    after = _logits(reloaded.to(device).to(precise), probes)
     difference = max(float((one - other).abs().max()) for one, other in zip(before, after, strict=True))
     divergence = mean(_divergence(one, other) for one, other in zip(before, after, strict=True))
     if not divergence <= params.tolerance:
@@ -65,9 +67,10 @@ def merge(
 
 
 def _logits(model: Any, prompts: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Logits of shape (1, last tokens, vocabulary) for each prompt of shape (1, tokens)."""
+    """Logits of shape (1, last tokens, vocabulary) for each prompt of shape (1, tokens), on the host."""
+    settings = {"use_cache": False, "logits_to_keep": LAST_TOKENS}
     with torch.inference_mode():
-        return [model(input_ids=prompt, use_cache=False, logits_to_keep=LAST_TOKENS).logits for prompt in prompts]
+        return [model(input_ids=prompt.to(model.device), **settings).logits.cpu() for prompt in prompts]
 
 
 def _divergence(before: torch.Tensor, after: torch.Tensor) -> float:

@@ -11,6 +11,8 @@ For example:
     checkpoints: /mnt/shared  # where killed stages resume from, instead of scratch/: a folder that several hosts reach
     torchrun:                 # several processes that train together, started by torchrun; names as its own
       ppo@marooned: {nproc_per_node: 8, max_restarts: 3, shard: true}   # shard: each keeps a part of the model
+    vllm:                     # the GPUs of a stage's vLLM server, with `sampler: vllm`; names as its own
+      ppo: {tensor_parallel_size: 2, data_parallel_size: 4}
 """
 
 from collections.abc import Mapping
@@ -57,6 +59,17 @@ class Torchrun(Section):
         return self
 
 
+class Vllm(Section):
+    tensor_parallel_size: PositiveInteger = 1
+    """GPUs that each hold a part of every layer: for a model that is too large or too slow on one."""
+    data_parallel_size: PositiveInteger = 1
+    """Copies of the model, which share the prompts."""
+
+    @property
+    def gpus(self) -> int:
+        return self.tensor_parallel_size * self.data_parallel_size
+
+
 class Host(Section):
     pins: dict[str, Literal["cpu", "cuda", "mi300x"]] = Field(default_factory=dict)
     """Kind of device by stage (`ppo`) or address (`ppo@marooned`); the address counts more."""
@@ -68,6 +81,8 @@ class Host(Section):
     """Folder for what a killed stage resumes from; null: `scratch` in the repository."""
     torchrun: dict[str, Torchrun] = Field(default_factory=dict)
     """Processes that train together, by stage or address."""
+    vllm: dict[str, Vllm] = Field(default_factory=dict)
+    """How the vLLM server of a stage that draws replies uses several GPUs, by stage or address."""
 
     @field_validator("torchrun")
     @classmethod
@@ -87,6 +102,10 @@ class Host(Section):
     def processes(self, address: str) -> Torchrun:
         """How torchrun starts the processes of a stage; one alone needs no torchrun."""
         return _of(self.torchrun, address, Torchrun())
+
+    def served(self, address: str) -> Vllm:
+        """How the vLLM server of a stage uses GPUs."""
+        return _of(self.vllm, address, Vllm())
 
 
 def _of(table: Mapping[str, Value], address: str, otherwise: Value) -> Value:

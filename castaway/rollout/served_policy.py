@@ -53,6 +53,7 @@ def serving_policy(
     lora: LoraParams,
     gibibytes: int,
     environment: Path,
+    size: tuple[int, int] = (1, 1),
 ) -> Iterator[str]:
     """Context with a server that has a model, and that can be handed adapters for it one after another; yields its URL.
 
@@ -63,8 +64,9 @@ def serving_policy(
         longest: the most tokens of a demonstrated prompt, which decides the context of the server.
         rollout: says how long replies may be.
         lora: the kind of adapters that the server will be handed.
-        gibibytes: memory of the KV cache, in GiB.
+        gibibytes: memory of the KV cache, in GiB, on each GPU.
         environment: the virtual environment with vLLM.
+        size: GPUs that hold a copy of the model together, and copies.
     """
     tokenizer = ChatTokenizer.load(base)
     model: Any = load_model(base, adapters, dtype)
@@ -81,6 +83,8 @@ def serving_policy(
         context=min(2 * longest + rollout.max_new_tokens, most),
         passing_rank=lora.rank,
         cache_gibibytes=gibibytes,
+        tensor_parallel=size[0],
+        data_parallel=size[1],
         environment=environment,
         log=folder / "log",
     )

@@ -91,7 +91,11 @@ class Serving:
     context: int | None = None
     """Maximum number of tokens of prompt and reply together; None for the model's own maximum."""
     cache_gibibytes: int | None = None
-    """Memory of the KV cache, in GiB; None for most of a GPU's memory, or `CPU_CACHE_GIBIBYTES` on a CPU."""
+    """Memory of the KV cache, in GiB, on each GPU; None for most of its memory, or `CPU_CACHE_GIBIBYTES` on a CPU."""
+    tensor_parallel: int = 1
+    """GPUs that each hold a part of every layer."""
+    data_parallel: int = 1
+    """Copies of the model, which share the prompts; each is on `tensor_parallel` GPUs of its own."""
     host: str = "127.0.0.1"
     port: int = 8000
     """0 stands for any free port."""
@@ -142,6 +146,10 @@ def command_line(kind: Kind, python: Path, serving: Serving, memory: Memory | No
     command += ["--structured-outputs-config", json.dumps(STRUCTURED_OUTPUTS)]
     if serving.revision:
         command += ["--revision", serving.revision]
+    if serving.tensor_parallel > 1:
+        command += ["--tensor-parallel-size", str(serving.tensor_parallel)]
+    if serving.data_parallel > 1:
+        command += ["--data-parallel-size", str(serving.data_parallel)]
     if serving.context:
         command += ["--max-model-len", str(serving.context)]
     cache = serving.cache_gibibytes
@@ -176,7 +184,7 @@ def utilization(serving: Serving, memory: Memory) -> float | None:
     most = memory.free / memory.total - MARGIN
     if serving.cache_gibibytes is None:
         return most if most < UTILIZATION else None
-    weights = weight_bytes(serving)
+    weights = weight_bytes(serving) // serving.tensor_parallel
     needed = weights + (serving.cache_gibibytes + WORK_GIBIBYTES) * GIBIBYTE
     if needed > most * memory.total:
         raise CastawayError(

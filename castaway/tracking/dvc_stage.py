@@ -18,7 +18,7 @@ from castaway.config.mistakes import did_you_mean
 from castaway.config.yaml_file import flatten
 from castaway.metrics.built import Addressed, stage_key, stage_path
 from castaway.processes.environment import main_root
-from castaway.processes.host_file import Torchrun, load_host
+from castaway.processes.host_file import Torchrun, Vllm, load_host
 from castaway.tracking.records import is_record
 
 DEFAULT_TIMEOUT_MINUTES = 240  # timeout, in minutes, of a stage whose `meta` sets none
@@ -63,6 +63,11 @@ class DvcStage(Addressed):
     def torchrun(self) -> Torchrun:
         """How the processes that train the stage are started on this host."""
         return load_host(main_root(self.root)).processes(self.address)
+
+    @property
+    def vllm(self) -> Vllm:
+        """How its vLLM server uses the GPUs of this host."""
+        return load_host(main_root(self.root)).served(self.address)
 
     @property
     def timeout_seconds(self) -> float:

@@ -106,7 +106,7 @@ def test_a_stage_is_pinned_and_bounded_in_time(name: str) -> None:
     meta = body(name)["meta"]
     assert meta["timeout_minutes"] > 0
     assert meta.get("cpu_processes", 1) == (2 if name == "evaluate" else 1)
-    assert meta["device"] == ("cpu" if name in ("dataset", "merge") else "${device}")
+    assert meta["device"] == ("cpu" if name == "dataset" else "${device}")
     if meta["device"] == "${device}":
         assert {"seed", "threads"} <= set(body(name)["params"])
     assert "device" not in body(name)["params"]

@@ -23,7 +23,9 @@ def serve(
     revision: Annotated[str | None, typer.Option(help="The commit of a Hugging Face model.")] = None,
     adapter: Annotated[list[str] | None, typer.Option(help="NAME=PATH: a LoRA adapter, served as NAME.")] = None,
     context: Annotated[int | None, typer.Option(min=1, help="Tokens of question and answer together.")] = None,
-    cache: Annotated[int | None, typer.Option(min=1, help="Memory of the KV cache, in GiB.")] = None,
+    cache: Annotated[int | None, typer.Option(min=1, help="Memory of the KV cache, in GiB, on each GPU.")] = None,
+    tensor_parallel: Annotated[int, typer.Option(min=1, help="GPUs that each hold a part of every layer.")] = 1,
+    data_parallel: Annotated[int, typer.Option(min=1, help="Copies of the model, which share the questions.")] = 1,
     host: Annotated[
         str, typer.Option(help="Address to listen on; one that other hosts can reach needs a key.")
     ] = "127.0.0.1",
@@ -40,7 +42,8 @@ def serve(
     from castaway.rollout.vllm import Serving, find_vllm, read_adapter
 
     adapters = tuple(read_adapter(one) for one in adapter or ())
-    serving = Serving(weights, model, revision, adapters, context, cache, host, port, environment, log, ready)
+    size = (tensor_parallel, data_parallel)
+    serving = Serving(weights, model, revision, adapters, context, cache, *size, host, port, environment, log, ready)
     with stop_requests() as stopping:
         typer.echo(f"starting vLLM for {find_vllm(environment)[1]}; its log is {log}")
         with running(serving, secret(), stopping) as server:

@@ -18,11 +18,13 @@ def test_without_a_file_nothing_is_special(tmp_path: Path) -> None:
 def test_an_address_counts_more_than_a_stage(tmp_path: Path) -> None:
     text = "pins: {ppo: mi300x, ppo@strictbot: cpu}\ngpus: [2, 3]\ncheckpoints: /mnt/shared\n"
     text += "torchrun: {ppo: {nproc_per_node: 2, max_restarts: 1}, ppo@strictbot: {}}\n"
+    text += "vllm: {ppo: {tensor_parallel_size: 2, data_parallel_size: 4}}\n"
     (tmp_path / "host.yaml").write_text(text, encoding="utf-8")
     host, addresses = load_host(tmp_path), ("ppo@marooned", "ppo@strictbot", "sft@marooned")
     assert [host.pin(address, "cuda") for address in addresses] == ["mi300x", "cpu", "cuda"]
     settings = [host.processes(address) for address in addresses]
     assert [(one.nproc_per_node, one.max_restarts) for one in settings] == [(2, 1), (1, 0), (1, 0)]
+    assert [host.served(address).gpus for address in addresses] == [8, 8, 1]
     assert (host.gpus, host.checkpoints) == ([2, 3], "/mnt/shared")
 
 

@@ -66,6 +66,18 @@ def test_every_kind_is_told_what_to_serve_and_where(kind: Kind) -> None:
 GIB = 1024**3
 
 
+def test_several_gpus_hold_a_copy_together_or_copies(tmp_path: Path) -> None:
+    with (tmp_path / "model.safetensors").open("wb") as file:
+        file.truncate(16 * GIB)
+    serving = Serving(str(tmp_path), cache_gibibytes=8, tensor_parallel=2, data_parallel=4)
+    command = command_line("rocm", PYTHON, serving, Memory(80 * GIB, 80 * GIB))
+    told = {("--tensor-parallel-size", "2"), ("--data-parallel-size", "4")}
+    # Of each: half of the weights, the cache and 2 GiB for work.
+    assert told | {("--gpu-memory-utilization", f"{18 / 80:.4f}")} <= pairs(command)
+    alone = command_line("rocm", PYTHON, replace(serving, tensor_parallel=1, data_parallel=1))
+    assert not any("parallel" in word for word in alone)
+
+
 @pytest.mark.parametrize(
     ("free", "total", "cache", "share"),
     [
