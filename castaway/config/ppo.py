@@ -39,8 +39,8 @@ class RolloutParams(Section):
     """What samples the replies: `in_process`, the training process; `vllm`, a vLLM server that the stage starts, for
     models with billions of parameters. With vllm, results are not reproducible to the byte."""
     sampler_gibibytes: PositiveInteger
-    """Memory for the KV cache of the vLLM server, in GiB, on each of its GPUs (`vllm` in `host.yaml`); the first of them
-    is the training process's too."""
+    """Memory for the KV cache of the vLLM server, in GiB, on each of its GPUs (`vllm` in `host.yaml`); the first one is
+    the training process's too."""
     rollout_groups: PositiveInteger
     """Number of groups of episodes: while the teacher judges one group, the policy plays another. 2 helps if the
     teacher is slow."""
