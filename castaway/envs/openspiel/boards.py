@@ -127,11 +127,68 @@ def _missing(cells: Sequence[str], size: int, mark: str) -> int:
     return min((cost[cell] for cell in ends), default=size * size)
 
 
+def replies(observation: Observation) -> tuple[int, ...]:
+    """For each move of the menu, how many moves the other side has after it."""
+    return _replies(observation.game, observation.variant, observation.history)
+
+
+@lru_cache(maxsize=2**12)  # text, expert and teacher ask for the same
+def _replies(game: Game, variant: int, history: tuple[int, ...]) -> tuple[int, ...]:
+    state = position(game, variant, history)
+    left = (state.child(action).legal_actions() for action in state.legal_actions())
+    return tuple(0 if game.name == "othello" and moves == [PASS] else len(moves) for moves in left)
+
+
+TO_THE_END = 5  # longest menu of clobber from which all games are tried
+
+
 def capture_all(observation: Observation) -> list[MoveValue]:
-    """Clobber: leave the opponent few moves."""
+    """Clobber: win by trying all that can follow; earlier leave an even number of fights, and few moves."""
     state = position(observation.game, observation.variant, observation.history)
-    left = [len(state.child(action).legal_actions()) for action in observation.numbers]
-    return [MoveValue(-count, f"leaves {count}") for count in left]
+
+    def move_value(action: int, left: int, apart: int) -> MoveValue:
+        if left <= TO_THE_END:
+            lost = _is_lost(state.child(action))
+            return MoveValue(100 if lost else -100 - left, "force" if lost else f"left{left}")
+        return MoveValue(-left - 10 * (apart % 2), f"fights{apart}")
+
+    return [
+        move_value(*each) for each in zip(observation.numbers, replies(observation), fights(observation), strict=True)
+    ]
+
+
+def _is_lost(state: Any) -> bool:
+    """Whether the side to move loses, however it moves, if who cannot move loses."""
+    return not any(_is_lost(state.child(action)) for action in state.legal_actions())
+
+
+def fights(observation: Observation) -> tuple[int, ...]:
+    """For each move of clobber, how many groups of touching marks of both sides there are after it.
+
+    Each is a game of its own; if all of them are of two marks, who moves first wins where their number is odd.
+    """
+    return _fights_after(observation.game, observation.variant, observation.history)
+
+
+@lru_cache(maxsize=2**12)
+def _fights_after(game: Game, variant: int, history: tuple[int, ...]) -> tuple[int, ...]:
+    state = position(game, variant, history)
+    return tuple(_fights(str(state.child(action))) for action in state.legal_actions())
+
+
+def _fights(text: str) -> int:
+    rows = [line.strip()[1:] for line in text.split("\n") if line.strip()[:1].isdigit()]
+    waiting = {(row, column): mark for row, line in enumerate(rows) for column, mark in enumerate(line) if mark != "."}
+    found = 0
+    while waiting:
+        near, marks = [next(iter(waiting))], set[str]()
+        while near:
+            row, column = near.pop()
+            if mark := waiting.pop((row, column), ""):
+                marks.add(mark)
+                near += [(row + 1, column), (row - 1, column), (row, column + 1), (row, column - 1)]
+        found += len(marks) > 1
+    return found
 
 
 def boxes(observation: Observation) -> list[MoveValue]:
@@ -151,7 +208,7 @@ def boxes(observation: Observation) -> list[MoveValue]:
         lost = closed(given) - closed(lines)
         if gained:
             return MoveValue(100 * gained + lost, "box")
-        return MoveValue(-lost, f"gives {lost}" if lost else "safe")
+        return MoveValue(-lost, f"gives{lost}" if lost else "keeps")
 
     return [move_value(line) for line in observation.numbers]
 
@@ -227,18 +284,24 @@ def _count(text: str, own: str) -> tuple[int, int, int, int]:
     return stones.count(own), stones.count(other), liberties[0], liberties[1]
 
 
-def reversi(observation: Observation) -> list[MoveValue]:
-    """Othello: corners, then borders, not next to a corner; apart from that leave the opponent few moves."""
-    state = position(observation.game, observation.variant, observation.history)
+OTHELLO_SIZE = 8
+PASS = OTHELLO_SIZE**2  # OpenSpiel's number of the only move of a player of Othello that cannot place a disc
 
-    def move_value(action: int) -> MoveValue:
-        row, column = divmod(action, 8)
-        left = len(state.child(action).legal_actions())
-        if row in (0, 7) and column in (0, 7):
+
+def reversi(observation: Observation) -> list[MoveValue]:
+    """Othello: corners, then borders, not next to an empty corner; apart from that leave the opponent few moves."""
+    last, text = OTHELLO_SIZE - 1, observation.text.split("\n")[2:-1]
+    empty = {(row, column) for row in (0, last) for column in (0, last) if text[row].split()[1 + column] == "-"}
+
+    def move_value(action: int, left: int) -> MoveValue:
+        if action == PASS:
+            return MoveValue(0, "pass")
+        row, column = divmod(action, OTHELLO_SIZE)
+        if (row, column) in empty:
             return MoveValue(100, "corner")
-        if row in (0, 1, 6, 7) and column in (0, 1, 6, 7):
-            return MoveValue(-50 - left, "beside a corner")
-        border = row in (0, 7) or column in (0, 7)
+        if any(abs(row - one) <= 1 and abs(column - other) <= 1 for one, other in empty):
+            return MoveValue(-50 - left, "beside")
+        border = row in (0, last) or column in (0, last)
         return MoveValue(5 * border - left, "border" if border else "inside")
 
-    return [move_value(action) for action in observation.numbers]
+    return [move_value(*both) for both in zip(observation.numbers, replies(observation), strict=True)]

@@ -2,24 +2,29 @@
 
 import re
 from math import comb
-from typing import NamedTuple
 
-from castaway.envs.openspiel.games import MoveValue, Observation
+from castaway.envs.openspiel import cards
+from castaway.envs.openspiel.games import MoveValue, Observation, player_count
+from castaway.envs.openspiel.tricks import RANKS, Table, after, bids_and_tricks, passing, saver, table, trumps_held
 
 
 def kuhn(observation: Observation) -> list[MoveValue]:
-    """Kuhn poker: always bet or call, never fold."""
-    card, bets = int(observation.text[0]), observation.text.count("b")
-    why = "call" if bets else "high" if card > 1 else "bluff"
-    return [MoveValue(0, "give up" if bets else "wait"), MoveValue(1, why)]
+    """Kuhn poker: bet, but after checks only with the lowest and highest card; call with any card but the lowest."""
+    card, bets = cards.kuhn_card(observation)
+    if "bet" in bets:
+        return [MoveValue(card == 0, "give up"), MoveValue(card > 0, "call")]
+    others = player_count(observation.game, observation.variant) - 1
+    # With a card between them, a worse one folds to the bet, and a better one calls.
+    between = 0 < card <= others and len(bets) == others
+    return [MoveValue(between, "wait"), MoveValue(not between, "high" if card > 1 else "bluff")]
 
 
 def leduc(observation: Observation) -> list[MoveValue]:
-    """Leduc poker: raise if possible, otherwise call, and never fold."""
-    cards = dict(re.findall(r"\[(Private|Public): (\d+)\]", observation.text))
-    private = int(cards["Private"]) // 2
-    pair = "Public" in cards and int(cards["Public"]) // 2 == private
-    why = "pair" if pair else "high" if private > 0 else "bluff"
+    """Leduc poker: raise, otherwise call; only with the lowest card, and no pair, fold to a bet in the second round."""
+    card, public, (_, second), _ = cards.leduc_cards(observation)
+    why = "paired" if public == card else "high" if card > 0 else "bluff"
+    if card == 0 and public != 0 and "bet" in second:
+        return [MoveValue(name == "Fold", "give up" if name == "Fold" else "bluff") for name in observation.moves]
     move_values = {"Fold": MoveValue(0, "give up"), "Call": MoveValue(1, "stay"), "Raise": MoveValue(2, why)}
     return [move_values[name] for name in observation.moves]
 
@@ -51,7 +56,7 @@ def liar(observation: Observation) -> list[MoveValue]:
 
 def goofspiel(observation: Observation) -> list[MoveValue]:
     """Goofspiel: bid the card closest to the point card; of two equally close ones the higher."""
-    point = int(_after(observation.text, "Point card sequence:").split()[-1])
+    point = int(after(observation.text, "Point card sequence:").split()[-1])
     bids = [int(name.split()[-1]) for name in observation.moves]
     return [
         MoveValue(-abs(bid - point) + (bid > point) / 2, "even" if bid == point else "over" if bid > point else "under")
@@ -64,12 +69,10 @@ _WORTH_KEEPING = 20  # Pig: from here on, the loss by a 1 outweighs the expected
 
 def pig(observation: Observation) -> list[MoveValue]:
     """Pig: stop at a total that wins or is worth keeping; roll on otherwise, or if an opponent is about to win."""
-    target = observation.parameters["winscore"]
-    *scores, turn, _ = (int(word) for word in re.findall(r"\d+", observation.text))
-    own = scores.pop(observation.seat)
-    if own + turn >= target:
+    _, other, turn, need = cards.pig_points(observation)
+    if need <= 0:
         stop, why = True, "wins"
-    elif target - max(scores) <= 6:
+    elif observation.parameters["winscore"] - other <= 6:
         stop, why = False, "late"
     else:
         stop = turn >= _WORTH_KEEPING
@@ -80,18 +83,14 @@ def pig(observation: Observation) -> list[MoveValue]:
 
 def blackjack(observation: Observation) -> list[MoveValue]:
     """Blackjack: basic strategy in short: hit below 17, but stand from 12 on against a weak dealer card (up to 6)."""
-    hand, dealer = (line.split("Cards:")[1].split() for line in observation.text.split("\n")[2:4])
-    total, soft = _total(hand)
-    shown, _ = _total([card for card in dealer if card != "??"])
+    hand, dealer = cards.blackjack_hands(observation)
+    (total, soft), (shown, _) = cards.blackjack_total(hand), cards.blackjack_total([dealer])
     stand = total >= 18 if soft else total >= 17 or (total >= 12 and shown <= 6)
-    hit = "soft" if soft else "low" if total < 12 else "chase"
-    return [MoveValue(not stand, "too high" if stand else hit), MoveValue(stand, "high" if total >= 17 else "let bust")]
-
-
-def _total(cards: list[str]) -> tuple[int, bool]:
-    points = [1 if card[1] == "A" else 10 if card[1] in "TJQK" else int(card[1]) for card in cards]
-    soft = 1 in points and sum(points) <= 11
-    return sum(points) + 10 * soft, soft
+    hit = "soft" if soft else "safe" if total < 12 else "chase"
+    return [
+        MoveValue(not stand, "too high" if stand else hit),
+        MoveValue(stand, "enough" if total >= 17 else "let bust"),
+    ]
 
 
 def sheriff(observation: Observation) -> list[MoveValue]:
@@ -103,137 +102,93 @@ def sheriff(observation: Observation) -> list[MoveValue]:
     return [MoveValue(bribe >= 2, "bribe"), MoveValue(bribe < 2, "inspect")]
 
 
-RANKS = "23456789TJQKA"  # lowest first
-_SAME_COLOUR = {"C": "S", "S": "C", "D": "H", "H": "D"}
-
-
-class Trick(NamedTuple):
-    cards: list[str]  # the cards on the table in the order of play, each as suit and rank (`HQ`)
-    last: bool  # whether the next card completes the trick
-
-
-def trick_in(text: str, players: int, turned: bool = False) -> Trick:
-    """The current trick, read from the text of a state; `turned` if cards are written rank first."""
-    # Below the label and a line with the players, there is a line for each trick, up to an empty line.
-    rows = text.partition("Tricks:")[2].split("\n\n")[0].split("\n")[2:]
-    cards = rows[-1].split() if rows else []
-    if len(cards) == players:
-        cards = []
-    return Trick([card[::-1] if turned else card for card in cards], len(cards) == players - 1)
-
-
 def hearts(observation: Observation) -> list[MoveValue]:
     """Hearts: pass and discard dangerous cards, stay below the highest card of the trick, and lead low."""
-    trick = trick_in(observation.text, 4, turned=True)
-    cards = [name[::-1] for name in observation.moves]  # rank first: the queen of spades is QS
-    saves = "DJ" if "jd_bonus" in observation.parameters else ""
-    danger = [-20 if one == saves else RANKS.index(one[1]) + 3 * (one[0] == "H") + 30 * (one == "SQ") for one in cards]
-    if "Tricks:" not in observation.text:  # the passing of cards before the first trick
-        return [MoveValue(amount, "danger" if amount >= 10 else "low") for amount in danger]
-    if not trick.cards:
-        return [MoveValue(-amount, "lead low" if amount < 8 else "high") for amount in danger]
-    led = trick.cards[0][0]
-    highest = max(RANKS.index(card[1]) for card in trick.cards if card[0] == led)
+    seen, saves = table(observation), saver(observation)
+    danger = [
+        -20 if one == saves else RANKS.index(one[1]) + 3 * (one[0] == "H") + 30 * (one == "SQ") for one in seen.legal
+    ]
+    if passing(observation):
+        return [MoveValue(amount, "danger" if amount >= 10 else "keep") for amount in danger]
+    if not seen.trick:
+        return [MoveValue(-amount, "lead low" if amount < 8 else "lead high") for amount in danger]
 
     def move_value(card: str, amount: int) -> MoveValue:
         rank = RANKS.index(card[1])
-        if card[0] != led:
+        if card[0] != seen.trick[0][1][0]:
             return MoveValue(100 + amount, "throw")
-        if rank < highest:
+        if not seen.takes(card):
             return MoveValue(50 + amount, "duck")
-        if saves in trick.cards:
+        if saves in (played for _, played in seen.trick):
             return MoveValue(80 + rank, "take")
-        return MoveValue(rank if trick.last and card != "SQ" else -amount, "take")
+        return MoveValue(rank if seen.last and card != "SQ" else -amount, "take")
 
-    return [move_value(card, amount) for card, amount in zip(cards, danger, strict=True)]
+    return [move_value(card, amount) for card, amount in zip(seen.legal, danger, strict=True)]
 
 
 def oh_hell(observation: Observation) -> list[MoveValue]:
     """Oh hell: bid the number of tricks that the high cards promise; win that many, and then avoid tricks."""
-    text = observation.text
-    trump = _after(text, "Trump:")[0]
-    if observation.moves[0].isdigit():
-        return _bids(observation, trump)
-    trick = trick_in(text.split("Trump:")[1], 3)
-    bid = int(_after(text, "Bids:").split()[observation.seat])
-    won = int(_after(text, "Tricks Won:").split()[observation.seat])
-    return [_wanted(card, trick, trump, bid > won) for card in observation.moves]
+    seen, (bids, won) = table(observation), bids_and_tricks(observation)
+    if not seen.legal:
+        promise = sum(_promise(seen, card) for card in seen.hand)
+        return [MoveValue(-abs(int(name) - promise), "count") for name in observation.moves]
+    # A trick too many is worth a point all the same.
+    return [_wanted(card, seen, bids[0] != won[0]) for card in seen.legal]
 
 
-def _bids(observation: Observation, trump: str) -> list[MoveValue]:
-    hand = [suit + rank for suit, ranks in re.findall(r"^ +([CDSH]): (\w+)", observation.text, re.M) for rank in ranks]
-    high = {"A": 0.7, "K": 0.45, "Q": 0.25}
-    promise = sum(0.5 + RANKS.index(rank) / 24 if suit == trump else high.get(rank, 0.0) for suit, rank in hand)
-    return [MoveValue(-abs(int(name) - promise), "count") for name in observation.moves]
+_PROMISES = {"A": 0.7, "K": 0.45, "Q": 0.25}  # tricks that a high card is likely to take
 
 
-def _wanted(card: str, trick: Trick, trump: str, wanted: bool) -> MoveValue:
-    rank = RANKS.index(card[1]) + 20 * (card[0] == trump)
-    if not trick.cards:
+def _promise(seen: Table, card: str) -> float:
+    return 0.5 + RANKS.index(card[1]) / 24 if card[0] == seen.trump else _PROMISES.get(card[1], 0.0)
+
+
+def _wanted(card: str, seen: Table, wanted: bool) -> MoveValue:
+    rank = RANKS.index(card[1]) + 20 * (card[0] == seen.trump)
+    if not seen.trick:
         return MoveValue(rank if wanted else -rank, "lead high" if wanted else "lead low")
-    led = trick.cards[0][0]
-
-    def strength(one: str) -> int:
-        return RANKS.index(one[1]) + 20 * (one[0] == led) + 40 * (one[0] == trump)
-
-    takes = strength(card) > max(map(strength, trick.cards))
+    takes = seen.takes(card)
     if wanted:
-        return MoveValue(100 - rank if takes and trick.last else rank if takes else -rank, "take" if takes else "low")
+        worth = 100 - rank if takes and seen.last else rank if takes else -rank
+        return MoveValue(worth, "take" if takes else "low")
     return MoveValue(-rank - 50 if takes else rank, "take" if takes else "duck")
 
 
 def euchre(observation: Observation) -> list[MoveValue]:
-    """Euchre: name trumps with a strong hand, lead high, and take tricks cheaply, but not from the partner."""
-    text = observation.text
-    if "Declarer go alone:" not in text or "Alone" in observation.moves:
+    """Euchre: name trumps with a fair hand, lead high but trumps last, take tricks cheaply, not from the partner."""
+    seen = table(observation)
+    if not seen.legal:
         return _calls(observation)
-    called = re.findall(r"Clubs|Diamonds|Hearts|Spades", text.split("Bidding:")[1].split("Tricks:")[0])
-    trump = (called or [_after(text, "Upcard:")])[0][0]
-    players = 4 - text.count("alone: true")
-    trick = trick_in(text, players)
-    powers = [_power(card, trump, trick.cards[0]) for card in trick.cards]
-    partners = len(powers) >= 2 and players == 4 and powers.index(max(powers)) == len(powers) - 2
+    if "Declarer" not in observation.text:
+        return [MoveValue(-seen.strength(card, ""), "lay down") for card in seen.legal]
+    partners = bool(seen.trick) and seen.winner(seen.trick)[0] == 2
 
     def move_value(card: str) -> MoveValue:
-        strength = _power(card, trump, trick.cards[0] if trick.cards else card)
-        if not trick.cards:
-            return MoveValue(strength, "lead high")
-        if strength <= max(powers):
+        if not seen.trick:
+            trump = seen.suit(card) == seen.trump
+            return MoveValue(seen.strength(card, card[0]) - 100 * trump, "trump" if trump else "lead high")
+        strength = seen.strength(card, seen.suit(seen.trick[0][1]))
+        if not seen.takes(card):
             return MoveValue(-strength, "low")
         if partners:
             return MoveValue(-50 - strength, "over the partner")
-        return MoveValue(100 - strength if trick.last else 50 + strength, "take")
+        return MoveValue(100 - strength if seen.last else 50 + strength, "take")
 
-    return [move_value(card) for card in observation.moves]
+    return [move_value(card) for card in seen.legal]
 
 
 def _calls(observation: Observation) -> list[MoveValue]:
-    held = re.findall(r"^([CDHS]) (\w+)$", observation.text, re.MULTILINE)
-    hand = [suit + rank for suit, ranks in held if ranks != "none" for rank in ranks]
-    up = _after(observation.text, "Upcard:")
-    suits = {"Clubs": "C", "Diamonds": "D", "Hearts": "H", "Spades": "S", "Order up!": up[0]}
+    """A suit with two points for each trump and one for each other ace, if these are four or more."""
+    hand = table(observation).hand
 
     def move_value(name: str) -> MoveValue:
-        if name in suits:
-            count = sum(_power(card, suits[name], card) >= 40 for card in hand)
-            aces = sum(card[1] == "A" and card[0] != suits[name] for card in hand)
-            return MoveValue(2 * count + aces, "trumps") if 2 * count + aces >= 6 else MoveValue(-10 + count, "weak")
-        if len(name) == 2 and name[1] in RANKS:
-            return MoveValue(-_power(name, up[0], name), "lay down")
-        return MoveValue(0, "partner" if "partner" in name.lower() else "wait")
+        if name in _OTHER_CALLS:
+            return MoveValue(*_OTHER_CALLS[name])
+        aces = sum(card[1] == "A" and card[0] != name[0] for card in hand)
+        points = 2 * trumps_held(observation, name[0]) + aces - 4
+        return MoveValue(points + 1, "trumps") if points >= 0 else MoveValue(points, "weak")
 
     return [move_value(name) for name in observation.moves]
 
 
-def _power(card: str, trump: str, led: str) -> int:
-    if card[1] == "J" and card[0] == trump:
-        return 61
-    if card[1] == "J" and card[0] == _SAME_COLOUR[trump]:
-        return 60
-    left_bower_led = led[1] == "J" and led[0] == _SAME_COLOUR[trump]
-    suit = trump if left_bower_led else led[0]
-    return RANKS.index(card[1]) + (40 if card[0] == trump else 20 if card[0] == suit else 0)
-
-
-def _after(text: str, label: str) -> str:
-    return text.split(label)[1].split("\n")[0].strip()
+_OTHER_CALLS = {"Pass": (0, "wait"), "Partner": (0, "together"), "Alone": (-1, "alone")}

@@ -18,6 +18,9 @@ import pyspiel
 from ruamel.yaml import YAML
 
 _CELLS = re.compile("[.+xoXO]{2,}")
+# OpenSpiel writes this for the fifth bid of euchre, which names any other suit and is heard by all; before the first
+# bid, chance draws the dealer, 20 cards and the card turned up.
+_HIDES_TRUMPS, _FIFTH_BID = "Pick up!", 26
 
 Rendering = Literal["full", "compact", "assisted"]  # see `castaway.envs.openspiel.prompting`
 
@@ -41,6 +44,9 @@ class Game:
     """`gain`: a return above 0 (a win, money, the team's points); `first`: a higher return than every other player."""
     shows: Literal["observation", "information"] = "observation"  # OpenSpiel's text that a player is shown
     open: bool = False  # whether the game has perfect information and no chance events
+    board_only: bool = False  # whether OpenSpiel's text goes on after the board, a FEN, with what nobody can see there
+    by_target: bool = False
+    """Whether the menu goes by the cells that are moved to; in OpenSpiel's order the last move wins too often."""
     dense: bool = False
     """Whether OpenSpiel writes a row's cells without spaces; they are inserted, so that a cell is one word."""
 
@@ -50,6 +56,10 @@ class Game:
     def text(self, state: Any, seat: int) -> str:
         shown = state.observation_string if self.shows == "observation" else state.information_state_string
         text = str(shown(seat)).replace("][", "]\n[").strip("\n")
+        if self.board_only:
+            text = text.split()[0]
+        if _HIDES_TRUMPS in text:
+            text = text.replace(_HIDES_TRUMPS, state.action_to_string(state.history()[_FIFTH_BID]))
         if self.dense:
             text = _CELLS.sub(lambda cells: f" {' '.join(cells.group())}", text)
         return "\n".join(line.rstrip() for line in text.splitlines())
@@ -115,14 +125,16 @@ class Observation:
 
 def observe(game: Game, variant: int, seat: int, state: Any, rendering: Rendering = "full") -> Observation:
     """Make the observation of the player in `seat`, which must be the one to move, from OpenSpiel's `state`."""
-    numbers = tuple(state.legal_actions())
+    named = [(state.action_to_string(seat, number), number) for number in state.legal_actions()]
+    if game.by_target:
+        named.sort(key=lambda move: move[0][::-1])  # in `axb3`, the row and then the column
     return Observation(
         game=game,
         variant=variant,
         seat=seat,
         text=game.text(state, seat),
-        moves=tuple(state.action_to_string(seat, number) for number in numbers),
-        numbers=numbers,
+        moves=tuple(name for name, _ in named),
+        numbers=tuple(number for _, number in named),
         history=tuple(state.history()) if game.open else (),
         rendering=rendering,
     )

@@ -2,11 +2,14 @@
 
 An id is a split and nine decimal digits: `id = split * 1_000_000_000 + digits`. Split 0 is for training; all others are
 held out (`HELD_OUT_START`). The digits are a number in mixed radix, from the lowest place: game (20, by its position in
-the catalogue), variant, seat, seed of chance (10,000), seed of the opponents (the rest, at least 555).
+the catalogue), variant, seat, seed of chance (10,000), seed of the opponents (the rest, at least 500).
 
-Every id of 0 or more is exactly one episode, and consecutive ids go through all games first. The split is part of every
-random seed, so held-out and training ids never share a random stream. In a very small game, such as Kuhn poker with its
-six deals, the same deals occur all the same.
+Each game after the twentieth has a block of its own, `BLOCK` ids without the place for the game: the first of them the
+last block of the nine digits, the next one the block before. So a further game changes no id that a stage may draw.
+
+Every id of 0 or more is exactly one episode, and consecutive ids go through the twenty games first. The split is part
+of every random seed, so held-out and training ids never share a random stream. In a very small game, such as Kuhn poker
+with its six deals, the same deals occur all the same.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,6 +20,8 @@ from castaway.config.errors import CastawayError
 from castaway.envs.openspiel.games import GAMES, Game, player_count
 from castaway.tasks.environment import HELD_OUT_START
 
+TOGETHER = 20  # the first games of the catalogue, whose ids take turns
+BLOCK = 100_000_000  # number of ids of each further game
 CHANCE_SEEDS = 10_000
 Table = tuple[int, int]  # a game and one of its variants, by number
 EPISODES = 500 * CHANCE_SEEDS  # number of ids that are used of each table; every table has more
@@ -56,7 +61,8 @@ def episode_of(task_id: int) -> Episode:
     if task_id < 0:
         raise ValueError(f"there is no episode {task_id}: task ids begin at 0")
     split, rest = divmod(task_id, HELD_OUT_START)
-    rest, game = divmod(rest, len(GAMES))
+    further = TOGETHER + (HELD_OUT_START - 1 - rest) // BLOCK
+    rest, game = (rest % BLOCK, further) if further < len(GAMES) else divmod(rest, TOGETHER)
     rest, variant = divmod(rest, len(GAMES[game].variants))
     rest, seat = divmod(rest, player_count(GAMES[game], variant))
     opponent, chance = divmod(rest, CHANCE_SEEDS)
@@ -67,7 +73,9 @@ def task_id_of(episode: Episode) -> int:
     """The id of an episode; ValueError if one of its parts is out of range."""
     digits = episode.opponent * CHANCE_SEEDS + episode.chance
     digits = (digits * episode.seats + episode.seat) * len(episode.played.variants) + episode.variant
-    task_id = episode.split * HELD_OUT_START + digits * len(GAMES) + episode.game
+    further = episode.game - TOGETHER
+    place = digits * TOGETHER + episode.game if further < 0 else HELD_OUT_START - (further + 1) * BLOCK + digits
+    task_id = episode.split * HELD_OUT_START + place
     if episode_of(task_id) != episode:
         raise ValueError(f"no task id stands for {episode}")
     return task_id

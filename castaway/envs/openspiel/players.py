@@ -7,14 +7,16 @@ move of the menu, so the expert is deterministic.
 The tree search is OpenSpiel's, in C++. It knows the true state: in a game with hidden cards it plays as if it saw all.
 """
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from random import Random
+from string import digits
 from typing import Any
 
 import pyspiel
 
-from castaway.envs.openspiel import boards, chance
+from castaway.envs.openspiel import boards, chance, chess
 from castaway.envs.openspiel.games import Game, MoveValue, Observation, load_variant, position, read
 from castaway.envs.openspiel.rendering import names
 from castaway.tasks.environment import Prompt
@@ -84,6 +86,7 @@ GUIDES: dict[str, Callable[[Observation], list[MoveValue]]] = {
     "euchre": chance.euchre,
     "hearts": chance.hearts,
     "oh_hell": chance.oh_hell,
+    "dark_chess": chess.sight,
 }
 """Game to the function that gives the value of each move of the menu, in its order, from what the player knows."""
 _DECISIVE = 1000.0  # more than any value that a guide returns
@@ -133,8 +136,8 @@ def reason_text(observation: Observation, why: str, name: str = "") -> str:
     if observation.rendering != "full":
         return f"{why} {name}".rstrip()
     # What balances the piles of nim is told to a tiny model first, and the verdict comes last.
-    sentence = _SENTENCES.get(why.split()[-1] if why.startswith("odd") else why)
-    return (sentence or f"{why.capitalize()}: {{}}.").format(name)
+    word = why.split()[-1] if why.startswith("odd") else why.rstrip(digits)
+    return _SENTENCES.get(word, f"{word.capitalize()}: {{}}.").format(name, why[len(word) :])
 
 
 def with_move(observation: Observation, at: int, plain: bool = False) -> Reply:
@@ -173,7 +176,7 @@ def format_error(reply: Reply, random: Random) -> str:
 SIMULATIONS = 200  # of the search in one situation
 CLEAR = 0.3  # smallest difference in value that counts as clearly worse; a lost game is 0, a won one 1
 PLAIN_SHARE = 0.25  # share of the pairs in which both replies have a reasoning without content
-TRIES = 40  # number of attempts to find two situations that fit; after that a game gets fewer pairs
+TRIES = range(40)  # attempts to find two situations that fit; after that a game gets no more pairs
 
 
 def preference_pairs(prompts: Sequence[Prompt], count: int, random: Random) -> list[PairRow]:
@@ -187,15 +190,14 @@ def preference_pairs(prompts: Sequence[Prompt], count: int, random: Random) -> l
     for prompt in prompts:
         if len(prompt.observation.moves) > 1:
             by_variant.setdefault((prompt.observation.game.name, prompt.observation.variant), []).append(prompt)
-    groups, rows = list(by_variant.values()), list[PairRow]()
-    for number in range(count):
-        alike = groups[number % len(groups)]
-        for _ in range(TRIES):
-            if len(rows) >= count - 1:
-                return rows
-            if two := _two_pairs(random.choice(alike), random.choice(alike), random.random() < PLAIN_SHARE):
-                rows += two
-                break
+    groups, rows = deque(by_variant.values()), list[PairRow]()
+    while groups and len(rows) < count - 1:
+        alike = groups.popleft()
+        tries = (_two_pairs(random.choice(alike), random.choice(alike), random.random() < PLAIN_SHARE) for _ in TRIES)
+        # A game of which hardly any two situations fit, such as Othello, would be searched for hours.
+        if two := next(filter(None, tries), None):
+            rows += two
+            groups.append(alike)
     return rows
 
 

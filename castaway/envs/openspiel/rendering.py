@@ -11,7 +11,16 @@
 from collections.abc import Callable, Iterable, Iterator
 from operator import attrgetter
 
-from castaway.envs.openspiel.boards import grid, pile_and_take, pile_sizes, sides_of_boxes
+from castaway.envs.openspiel import cards, chess, tricks
+from castaway.envs.openspiel.boards import (
+    OTHELLO_SIZE,
+    fights,
+    grid,
+    pile_and_take,
+    pile_sizes,
+    replies,
+    sides_of_boxes,
+)
 from castaway.envs.openspiel.games import Observation
 
 COLUMNS = "abcdefghijklmnopqrs"  # the letters of the columns of a board, or of piles
@@ -32,9 +41,8 @@ def situation(observation: Observation) -> str:
 
 def user_text(observation: Observation) -> str:
     side = observation.side
-    # In some games all players are alike.
-    alike = observation.game.name in ("nim", "liars_dice", "goofspiel")
-    who = "" if alike else f"You are {side.upper() if len(side) == 1 else side}. "
+    # Where seats have no names, all players are alike.
+    who = f"You are {side.upper() if len(side) == 1 else side}. " if observation.game.sides else ""
     return f"{who}It is your turn.\n{situation(observation)}\nMoves: {', '.join(names(observation))}"
 
 
@@ -132,20 +140,82 @@ def _labelled_drawing(observation: Observation) -> str:
     return _drawing([marks for _, *marks in rows], [label for label, *_ in rows])
 
 
+# Clobber and Othello
+def _by(word: str, counts: Iterable[int], observation: Observation) -> str:
+    """The moves by a number that they have in common, lowest first: `left3 c4 f5`; no moves if all have the same."""
+    by_count: dict[int, list[str]] = {}
+    for count, name in zip(counts, names(observation), strict=True):
+        by_count.setdefault(count, []).append(name)
+    if len(by_count) == 1:
+        by_count = {count: [] for count in by_count}
+    return "\n".join(" ".join([f"{word}{count}", *moves]) for count, moves in sorted(by_count.items()))
+
+
+def _clobber(observation: Observation) -> str:
+    return f"{_labelled_board(observation)}\n{_by('fights', fights(observation), observation)}"
+
+
+def _step(observation: Observation, move: str, number: int) -> str:
+    return f"{move[:2]}-{move[2:]}" if observation.rendering == "full" else move
+
+
+def _discs(observation: Observation) -> list[list[str]]:
+    """The rows of Othello's board, from 1 to 8."""
+    return [[mark.replace("-", ".").upper() for mark in marks] for _, *marks, _ in _labelled(observation)]
+
+
+def _othello(observation: Observation) -> str:
+    """The discs of both sides in number, and who has which corner: all others can still be turned."""
+    rows, ends = _discs(observation), (0, OTHELLO_SIZE - 1)
+    own, other = (sum(row.count(mark) for row in rows) for mark in _both(observation))
+    corners = _board(observation, ((_cell(column, row), rows[row][column]) for row in ends for column in ends))
+    return f"own {own} other {other}\n{corners}\n{_by('left', replies(observation), observation)}"
+
+
+def _both(observation: Observation) -> tuple[str, str]:
+    """The mark of the player and that of the other side."""
+    own, other = observation.side, observation.game.side(1 - observation.seat)
+    return own[-1], other[-1]
+
+
+def _othello_drawing(observation: Observation) -> str:
+    return _drawing(_discs(observation), range(1, OTHELLO_SIZE + 1))
+
+
+# Dots and boxes
 def _boxes(observation: Observation) -> str:
+    """The boxes by how many lines they lack, each with these lines."""
     drawn = set(observation.history)
     lacking = [sorted(box - drawn) for box in sides_of_boxes(observation.parameters)]
     boxes = [[f"box{len(lines)}", *(_line(observation, "", line) for line in lines)] for lines in lacking if lines]
+    return "\n".join(["own {} other {}".format(*_closed(observation)), *sorted(map(" ".join, boxes))])
+
+
+def _closed(observation: Observation) -> tuple[int, int]:
+    """How many boxes the player has closed, and how many the other side."""
     own, other = (observation.text.count(str(seat + 1)) for seat in (observation.seat, 1 - observation.seat))
-    return "\n".join([f"own {own} other {other}", *sorted(map(" ".join, boxes))])
+    return own, other
 
 
 def _line(observation: Observation, move: str, number: int) -> str:
-    """The name of a line between two dots: h or v, row, column."""
+    """The name of a line: the two dots that it joins."""
     rows, columns = observation.parameters["num_rows"], observation.parameters["num_cols"]
     upright = number - (rows + 1) * columns
     row, column = divmod(number, columns) if upright < 0 else divmod(upright, columns + 1)
-    return f"{'h' if upright < 0 else 'v'}{row}{column}"
+    end = _cell(column + (upright < 0), row + (upright >= 0))
+    return f"{_cell(column, row)}{'-' if observation.rendering == 'full' else ''}{end}"
+
+
+_STROKES = str.maketrans({**dict.fromkeys("┌┬┐├┼┤└┴┘", "+"), "─": "-", "│": "|", "╴": " ", "╶": " "})
+
+
+def _boxes_drawing(observation: Observation) -> str:
+    """The dots with their letters and numbers, the lines, and in each closed box the number of its owner."""
+    rows = observation.text.translate(_STROKES).split("\n")
+    letters = "   ".join(COLUMNS[: observation.parameters["num_cols"] + 1])
+    drawn = [f"{' ' if at % 2 else at // 2 + 1} {row}".rstrip() for at, row in enumerate(rows)]
+    closed = "Boxes: you {}, the other {}".format(*_closed(observation))
+    return "\n".join([f"  {letters}", *drawn, closed])
 
 
 # Piles, dice and cards ---------------------------------------------------------------------------------------------
@@ -207,28 +277,37 @@ def _card(observation: Observation, move: str, number: int) -> str:
     return f"{'card ' if observation.rendering == 'full' else 'c'}{move.split()[-1]}"
 
 
-def _bid(observation: Observation, move: str, number: int) -> str:
-    """A number alone is no name: `0` would be the idle action."""
-    return f"bid {move}" if observation.rendering == "full" and move.isdigit() else _own_name(observation, move, number)
-
-
 _SQUARE = ("tic_tac_toe", "phantom_ttt", "hex", "dark_hex")
 _TEXTS: dict[str, tuple[Text, Text]] = {
     **dict.fromkeys(_SQUARE, (_grid_board, _grid_drawing)),
     "connect_four": (lambda observation: _board(observation, _columns_cells(observation)), _columns_drawing),
     "go": (_labelled_board, _labelled_drawing),
-    "clobber": (_labelled_board, _own_text),
-    "dots_and_boxes": (_boxes, _own_text),
+    "clobber": (_clobber, _labelled_drawing),
+    "dots_and_boxes": (_boxes, _boxes_drawing),
+    "othello": (_othello, _othello_drawing),
+    "dark_chess": (chess.pieces, chess.drawing),
     "nim": (_heaps, _piles),
     "liars_dice": (_last_bid, _all_bids),
     "goofspiel": (_point_card, _rounds),
+    "kuhn_poker": (cards.kuhn, cards.kuhn_full),
+    "leduc_poker": (cards.leduc, cards.leduc_full),
+    "pig": (cards.pig, cards.pig_full),
+    "blackjack": (cards.blackjack, cards.blackjack_full),
+    "sheriff": (cards.sheriff, cards.sheriff_full),
+    "euchre": (tricks.euchre, tricks.euchre_full),
+    "hearts": (tricks.hearts, tricks.hearts_full),
+    "oh_hell": (tricks.oh_hell, tricks.oh_hell_full),
 }
 _NAMES: dict[str, Name] = {
     **dict.fromkeys(_SQUARE, _square),
     "connect_four": _landing,
     "go": lambda observation, move, number: move.split()[-1].lower(),
+    "clobber": _step,
     "dots_and_boxes": _line,
+    "dark_chess": chess.name_of,
     "nim": _take,
     "goofspiel": _card,
-    "oh_hell": _bid,
+    **dict.fromkeys(("kuhn_poker", "leduc_poker"), cards.bet_name),
+    "sheriff": cards.sheriff_name,
+    **dict.fromkeys(("euchre", "hearts", "oh_hell"), tricks.name),
 }

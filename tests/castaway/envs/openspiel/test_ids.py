@@ -16,7 +16,7 @@ from tests.shipped import PARAMS
 
 EVERY = [(game, variant) for game in range(len(GAMES)) for variant in range(len(GAMES[game].variants))]
 some_tables = st.lists(st.sampled_from(EVERY), min_size=1, unique=True)
-OPPONENTS = 555
+OPPONENTS = 500
 """Every game has at least as many seeds of its opponents."""
 
 
@@ -56,6 +56,8 @@ def test_known_ids_mean_what_they_have_always_meant() -> None:
     assert episode_of(2) == Episode(2, 0, 0, 0, 0)
     assert episode_of(123_456_789) == Episode(9, 0, 1, 8806, 102)
     assert episode_of(HELD_OUT_START + 17) == Episode(17, 0, 0, 0, 0, 1)
+    assert episode_of(900_000_003) == Episode(20, 0, 1, 1, 0)
+    assert episode_of(HELD_OUT_START - 1).game == 20
 
 
 @pytest.mark.parametrize("parts", [(0, 0, 2, 0, 0), (0, 0, 0, CHANCE_SEEDS, 0), (0, 0, 0, 0, 10**6)])

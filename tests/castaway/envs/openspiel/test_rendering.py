@@ -22,9 +22,9 @@ from tests.castaway.envs.openspiel.test_prompting import CHANCE_TO_WIN, START, T
 RULES = MenuRules()
 SMALL = (
     "tic_tac_toe", "connect_four 4x5", "liars_dice one die", "goofspiel 8 cards", "phantom_ttt silent",
-    "dark_hex 3x3", "hex 3x3", "nim 1 3 5 7", "go 3x3",
+    "dark_hex 3x3", "hex 3x3", "nim 1 3 5 7", "go 3x3", "clobber 4x5", "dots_and_boxes 2x2", "othello", "dark_chess",
 )  # fmt: skip
-"""The games that are trained."""
+"""The games that are trained, and others that are as short."""
 LONGEST = 400
 """Characters of a user message in these games; at 2.7 characters a token, as in boards, 150 tokens."""
 
@@ -132,6 +132,30 @@ def test_boards_by_hand() -> None:
     assert slanted == ["  a b c", "1 O X .", " 2 . . .", "  3 . . ."]
     assert user_text(full(position("nim", "pile:3, take:1;"))).split("\n")[1] == "Piles: A 1, B 2, C 2"
     assert "\n1 ? X ?\n" in user_text(full(position("phantom_ttt", "x(0,1)", "o(2,2)")))
+    assert user_text(full(position("clobber", "a3a2"))).split("\n")[1:-1] == [
+        "  a b c d", "3 . X O X", "2 O O X O", "1 O X O X"
+    ]  # fmt: skip
+    assert user_text(full(position("dots_and_boxes", "P1(h,0,0)", "P2(v,0,0)", "P1(h,1,0)", "P2(v,0,1)"))).split("\n")[
+        :-1
+    ] == [
+        "You are player 2. It is your turn.",
+        "  a   b   c",
+        "1 +---+   +",
+        "  | 2 |",
+        "2 +---+   +",
+        "Boxes: you 1, the other 0",
+    ]
+    assert "\n3 . . . X . . . .\n4 . . . X X . . .\n" in user_text(full(position("othello", "d3")))
+    # White's pawn on b3 stands before Black's king, and nothing is seen behind it.
+    assert user_text(full(position("dark_chess", "axb3"))).split("\n") == [
+        "You are Black. It is your turn.",
+        "  a b c d",
+        "4 r . k r",
+        "3 p P p p",
+        "2 . P P P",
+        "1 ? ? ? ?",
+        "Moves: a2, axb2, cxb2, dxc2, cxd2, Kxb3, Kb4, Rb4",
+    ]
     bidding = user_text(full(position("goofspiel", "[P0]Bid: 3", "[P1]Bid: 1"))).split("\n")
     assert bidding[2:4] == ["Points: you 3, the other 0", "Earlier point cards: 3 (you bid 3, won)"]
 
@@ -170,3 +194,22 @@ def test_threats_are_named_only_in_the_assisted_rendering() -> None:
     assert told(THREAT, "assisted")[1] == "safe c1"
     assert told(CHANCE_TO_WIN, "assisted")[1] == "wins c1"
     assert told(START, "assisted") == told(START)
+
+
+def test_other_boards_by_hand() -> None:
+    boxes = position("dots_and_boxes", "P1(h,0,0)", "P2(v,0,0)", "P1(h,1,0)")
+    assert told(boxes)[:3] == ["own 0 other 0", "box1 b1b2", "box4 b1c1 b2c2 b1b2 c1c2"]
+    assert told(position("othello", "d3")) == [
+        "own 1 other 4", "board", "left4 c3", "left5 e3 c5", "moves 1: c3 2: e3 3: c5"
+    ]  # fmt: skip
+    assert told(position("clobber", "a3a2"))[1] == "fights1"
+    seen = position("dark_chess", "axb3", "Kxb3")
+    assert messages(seen)[0]["content"] == "dark_chess 4x4 White"
+    assert told(seen) == [
+        "king +c1 -b3",
+        "rook +a1 +d1",
+        "pawn +b2 +c2 +d2 -a3 -c3 -d3",
+        "takes king c2b3",
+        "takes pawn a1a3 b2a3 b2c3 d2c3 c2d3",
+        "moves 1: c1b1 2: a1b1 3: a1a2 4: a1a3 5: b2a3 6: c2b3 7: b2c3 8: d2c3 9: c2d3",
+    ]

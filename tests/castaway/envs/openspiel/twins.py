@@ -73,13 +73,49 @@ HIDDEN: dict[str, Callable[[Record, int, int], set[int]]] = {
     "euchre": euchre_cards,
     "hearts": hearts_cards,
     "oh_hell": oh_hell_cards,
+    "dark_chess": moves_of_others,
 }
 
 
 def bids_won(record: Record) -> list[int]:
-    """Goofspiel announces who has won each round."""
     bids = [action for actor, action in record if actor != CHANCE]
     return [(own > other) - (own < other) for own, other in zip(bids[::2], bids[1::2], strict=False)]
+
+
+STRAIGHT, ASLANT = ((0, 1), (1, 0), (0, -1), (-1, 0)), ((1, 1), (1, -1), (-1, 1), (-1, -1))
+KNIGHT = tuple((2 * one, other) for one, other in ASLANT) + tuple((one, 2 * other) for one, other in ASLANT)
+STEPS = {"r": STRAIGHT, "b": ASLANT, "q": STRAIGHT + ASLANT, "k": STRAIGHT + ASLANT, "n": KNIGHT}
+
+
+def in_sight(fen: str, white: bool) -> dict[tuple[int, int], str]:
+    """What stands on the cells that are a player's own, or that its pieces go to; whether a pawn can step forward."""
+    rows = ["".join("." * int(mark) if mark.isdigit() else mark for mark in row) for row in fen.split()[0].split("/")]
+    board = {(at, place): mark for at, row in enumerate(rows) for place, mark in enumerate(row)}
+    found = {}
+    for (row, column), mark in board.items():
+        if not mark.isalpha() or mark.isupper() != white:
+            continue
+        found[row, column] = mark
+        for down, right in STEPS.get(mark.lower(), ()):
+            cell = row + down, column + right
+            while cell in board:
+                found[cell] = board[cell]
+                if mark.lower() in "kn" or board[cell] != ".":
+                    break
+                cell = cell[0] + down, cell[1] + right
+        if mark.lower() == "p":
+            ahead = row - 1 if white else row + 1
+            found[ahead, column] = "." if board.get((ahead, column)) == "." else found.get((ahead, column), "blocked")
+            taken = [(ahead, column + right) for right in (-1, 1) if board.get((ahead, column + right), ".") != "."]
+            found |= {cell: board[cell] for cell in taken if board[cell].isupper() != white}
+    return found
+
+
+def told(name: str, record: Record, state: Any, player: int) -> object:
+    """What a player learns of hidden moves: who has won each round of goofspiel, what stands where pieces can go."""
+    if name == "goofspiel":
+        return bids_won(record)
+    return in_sight(str(state), white=player == 1) if name == "dark_chess" else None
 
 
 def random_record(game: Any, random: Random) -> tuple[Record, list[int]]:
@@ -134,7 +170,7 @@ def twins(name: str, variant: int, count: int) -> Iterator[tuple[int, Any, Any]]
         twin = replay(game, other := changed(game, record, hidden, random))
         if twin is None or twin.is_terminal() or twin.current_player() != player or str(twin) == str(state):
             continue
-        if name != "goofspiel" or bids_won(record) == bids_won(other):
+        if told(name, record, state, player) == told(name, other, twin, player):
             found += 1
             yield player, state, twin
     raise AssertionError(f"only {found} twins of {name} in {200 * count} games")
