@@ -167,7 +167,7 @@ def execute(stage: dvc_stage.DvcStage, params: Params, device: hardware.Device, 
         curves.add(step, values)
         run.log(step, values)
 
-    context = replace(context, log=log, observe=run.log, trace=run.trace)
+    context = replace(context, log=log, observe=run.log, trace=run.trace, tag=run.tag)
     empty(context.output)
     try:
         figures = module.run(context)

@@ -13,9 +13,11 @@ Log = Callable[[int, Mapping[str, float]], None]  # `log(step, values)`: adds on
 Trace = Callable[[str, Mapping[str, Any], Mapping[str, Any], float, float], None]
 """`trace(name, inputs, outputs, began, ended)`: records one external call; times in seconds since 1970."""
 
+Tag = Callable[[str, str], None]  # `tag(name, value)`: a tag of the stage's run, or its new value
+
 
 def nothing(*_: object) -> None:
-    """A `Log` and a `Trace` that do nothing, for all processes but the first, which reports for all."""
+    """A `Log`, a `Trace` and a `Tag` that do nothing, for all processes but the first, which reports for all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +34,7 @@ class Context:
     log: Log = nothing
     observe: Log = nothing  # as `log`, but only to MLflow: for values that may differ between runs with the same result
     trace: Trace = nothing  # records one external call with its inputs and outputs, only to MLflow
+    tag: Tag = nothing  # only to MLflow
     sharded: bool = False  # whether the processes that train together keep only a part of the base model each
     processes: int = 1  # how many processes may share the jobs of the stage in parallel; 1 on a GPU
     vllm_size: tuple[int, int] = (1, 1)
@@ -47,7 +50,7 @@ class Context:
         return self.folder(self.stage)
 
     def silent(self) -> Self:
-        return replace(self, log=nothing, observe=nothing, trace=nothing)
+        return replace(self, log=nothing, observe=nothing, trace=nothing, tag=nothing)
 
     @property
     def dtype(self) -> Dtype:

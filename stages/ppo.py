@@ -26,7 +26,7 @@ from castaway.models.reward import RewardScorer
 from castaway.models.tokens import ChatTokenizer
 from castaway.models.training import seed_everything
 from castaway.rl.checkpoint import load_newest, save_checkpoint
-from castaway.rl.episode_source import EpisodeSource
+from castaway.rl.episode_source import EpisodeSource, stage_changes
 from castaway.rl.ppo import PpoTrainer
 from castaway.rl.ranks import Ranks, process_group
 from castaway.rl.sharding import shard
@@ -155,6 +155,7 @@ def _train(context: Context, trainer: PpoTrainer, teacher: Teacher) -> None:
     # A resumed stage has a new MLflow run; logging the earlier steps again makes its curves complete.
     for number, values in enumerate(trainer.history, start=1):
         context.log(number, values)
+    _tell_changes(context, trainer, resumed=True)
     state = trainer.state()
     try:
         with tqdm(total=params.steps, initial=trainer.step_number, desc="ppo", unit="step", disable=not leads) as bar:
@@ -164,6 +165,7 @@ def _train(context: Context, trainer: PpoTrainer, teacher: Teacher) -> None:
                 context.observe(trainer.step_number, {f"teacher/{name}": n for name, n in teacher.counts.items()})
                 bar.set_postfix(success=f"{values.get('success_rate', 0):.2f}", invalid=f"{values['invalid_rate']:.2f}")
                 bar.update()
+                _tell_changes(context, trainer)
                 state = trainer.state()
                 if leads and trainer.step_number % params.checkpoint_interval == 0:
                     save_checkpoint(context.scratch, trainer.step_number, state)
@@ -172,6 +174,20 @@ def _train(context: Context, trainer: PpoTrainer, teacher: Teacher) -> None:
             save_checkpoint(context.scratch, state["step_number"], state)
         raise
     trainer.finish()
+
+
+def _tell_changes(context: Context, trainer: PpoTrainer, resumed: bool = False) -> None:
+    """Say in the log where the last step has moved the curriculum, and in a tag of the run all of its moves."""
+    changes = stage_changes(trainer.history)
+    if not changes or trainer.ranks.rank > 0 or not (resumed or changes[-1][0] == trainer.step_number):
+        return
+    stages, (step, stage) = trainer.rollouts.source.curriculum.stages, changes[-1]
+    if not resumed:
+        tqdm.write(
+            f"ppo: step {step} enters stage {stage} of {len(stages)} of the curriculum: {stages[stage - 1].name}"
+        )
+    moves = [f"{stages[entered - 1].name} in step {at}" for at, entered in changes]
+    context.tag("curriculum", ", ".join([stages[0].name, *moves]))
 
 
 def _results(context: Context, trainer: PpoTrainer) -> dict[str, Any]:

@@ -9,8 +9,9 @@ process, in the same order.
 """
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -291,3 +292,12 @@ class EpisodeSource:
         self._random.setstate(own["random"])
         self._owed = Counter(own["owed"])
         self._playing = {(task_id, seat): list(stages) for task_id, seat, stages in own["playing"]}
+
+
+def stage_changes(history: Sequence[Mapping[str, float]]) -> list[tuple[int, int]]:
+    """The steps, from 1, in which the curriculum moved, each with the stage that it entered, from 1.
+
+    `history` holds the metrics of all steps, which have no stage where episodes are drawn from all stages alike.
+    """
+    stages = [1, *(int(values.get("stage", 1)) for values in history)]
+    return [(step, now) for step, (before, now) in enumerate(pairwise(stages), start=1) if now != before]

@@ -59,6 +59,12 @@ class StageRun:
         if time.monotonic() >= self._next:
             self._attempt("write curves", self._flush)
 
+    def tag(self, name: str, value: str) -> None:
+        """Set a tag, which a run that is begun anew gets as well."""
+        self._tags[name] = value
+        if not self._away or time.monotonic() >= self._next:
+            self._attempt("set a tag", lambda: self._mlflow.set_tag(self.run_id, name, value))
+
     def trace(
         self, name: str, inputs: Mapping[str, Any], outputs: Mapping[str, Any], began: float, ended: float
     ) -> None:

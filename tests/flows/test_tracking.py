@@ -33,6 +33,8 @@ def test_a_run_holds_all_that_is_to_be_known(made: Callable[[str], dvc_stage.Dvc
     run = stage_run.StageRun(stage, PARAMS, {"device.kind": "cpu"}, REVISION)
     for step in range(stage_run.BUFFER + 7):
         run.log(step, {"loss": 1 / (step + 1)})
+    for moves in ("easy", "easy, medium in step 3"):
+        run.tag("curriculum", moves)
     run.succeed({"score": {"mean": 0.5}, "sunk": True, "name": "Friday"}, {"data/base": "a" * 32 + ".dir"})
 
     client = MlflowClient(store)
@@ -47,7 +49,7 @@ def test_a_run_holds_all_that_is_to_be_known(made: Callable[[str], dvc_stage.Dvc
     assert tags["dvc.stage_key"] == stage.inputs.stage_key
     assert tags["dvc.rev"] == tags["mlflow.source.git.commit"] == REVISION
     assert tags["dvc.out.data/base"] == "a" * 32 + ".dir"
-    assert tags["device.kind"] == "cpu"
+    assert tags["device.kind"] == "cpu" and tags["curriculum"] == "easy, medium in step 3"
     assert [one.info.run_id for one in runs(store, stage)] == [run.run_id]
 
 

@@ -41,3 +41,44 @@ def test_what_ends_a_step_costs_no_other_step(fault: Exception, validating: bool
         _train(context, trainer, SimpleNamespace(counts={}))  # type: ignore[arg-type]
     saved = load_newest(tmp_path) or {}
     assert saved["step_number"] == len(saved["history"]) == len(trainer.history)
+
+
+def test_the_log_and_a_tag_say_where_the_curriculum_has_moved(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    stages = [SimpleNamespace(name=name) for name in ("easy", "medium", "hard")]
+
+    class Moving:
+        """Enters the second stage in its first step, goes back in the third, and stops after `last` steps."""
+
+        ranks, rollouts = Ranks(), SimpleNamespace(source=SimpleNamespace(curriculum=SimpleNamespace(stages=stages)))
+        history: tuple[dict[str, float], ...] = ()
+        step_number = property(lambda self: len(self.history))
+
+        def state(self) -> dict[str, Any]:
+            return {"step_number": self.step_number, "history": self.history}
+
+        def load_state(self, state: dict[str, Any]) -> None:
+            self.history = state["history"]
+
+        def step(self) -> dict[str, float]:
+            self.history += ({"invalid_rate": 0.0, "stage": (2.0, 2.0, 1.0, 1.0, 1.0)[self.step_number]},)
+            return self.history[-1]
+
+        def finish(self) -> None: ...
+
+    tags = list[str]()
+    for steps in (4, 5):  # the second time from the checkpoint, with another run in MLflow
+        context: Any = SimpleNamespace(
+            params=SimpleNamespace(ppo=ppo_params(steps=steps, checkpoint_interval=2)),
+            scratch=tmp_path,
+            log=lambda *_: None,
+            observe=lambda *_: None,
+            tag=lambda name, value: tags.append(f"{name}: {value}"),
+        )
+        _train(context, Moving(), SimpleNamespace(counts={}))  # type: ignore[arg-type]
+    said = [line for line in capsys.readouterr().out.split("\n") if line.startswith("ppo: step")]
+    assert said == [
+        "ppo: step 1 enters stage 2 of 3 of the curriculum: medium",
+        "ppo: step 3 enters stage 1 of 3 of the curriculum: easy",
+    ]
+    back = "curriculum: easy, medium in step 1, easy in step 3"
+    assert tags == ["curriculum: easy, medium in step 1", back, back]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from castaway.config.ppo import ReplayParams
-from castaway.rl.episode_source import Curriculum, EpisodeSource, FailureBuffer, Report, Task
+from castaway.rl.episode_source import Curriculum, EpisodeSource, FailureBuffer, Report, Task, stage_changes
 from castaway.tasks.environment import HELD_OUT_START, CurriculumStage, is_held_out
 from tests.castaway.rl.small import source_of
 
@@ -49,6 +49,11 @@ def test_it_goes_on_where_it_stopped(seed: int, before: int, then: int) -> None:
         one.learn([Report(task, False, 0.25) for task in hanging])
     assert play(stopped, then, Random(9)) == play(whole, then, Random(9))
     assert stopped.state() == whole.state() and stopped.metrics() == whole.metrics()
+
+
+def test_the_moves_of_the_curriculum_are_read_from_the_metrics() -> None:
+    assert stage_changes([{"stage": 2.0}, {"stage": 2.0}, {"stage": 3.0}, {"stage": 2.0}]) == [(1, 2), (3, 3), (4, 2)]
+    assert stage_changes([{"stage": 1.0}]) == stage_changes([{"success_rate": 0.5}]) == stage_changes([]) == []
 
 
 @given(st.integers(0, 10**6))
