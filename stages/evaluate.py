@@ -12,7 +12,7 @@ On the CPU several processes play in parallel, each another policy, whose result
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,7 +38,7 @@ from castaway.rollout.served_policy import ServedPolicy, serving_policy
 from castaway.rollout.side_by_side import Share, side_by_side
 from castaway.rollout.trajectory import Episode
 from castaway.tasks.draws import evaluation_episodes
-from castaway.tasks.environment import Played, held_out_block, held_out_ids
+from castaway.tasks.environment import Played, Prompt, held_out_block, held_out_ids
 from castaway.tasks.registry import task_of
 from castaway.tasks.task import Task
 
@@ -115,11 +115,17 @@ def play_share(context: Context, share: Share) -> dict[int, Results]:
                 episodes, further = all_episodes[: len(tasks)], all_episodes[len(tasks) :]
                 figures = figures_of(task, episodes) | situation_figures(episodes, seat, demonstrated)
                 figures |= unseen_figures(further, [seat])
+                if name in (*POLICIES[1:], *SCRIPTED):
+                    figures |= task.examined(_answers(policy))
                 results[number][name] = figures, [_played(episode) for episode in episodes]
                 for episode in episodes[: context.params.evaluate.replays]:
                     path = context.output / name / f"{episode.task_id}.jsonl"
                     write_episode(path, episode.task_id, episode.seat, episode.outcome, episode.snapshots)
     return results
+
+
+def _answers(policy: Policy) -> Callable[[Sequence[Prompt]], Sequence[str]]:
+    return lambda prompts: [generation.text for generation in policy(prompts)]
 
 
 def held_out_tasks(context: Context, task: Task[Any]) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:

@@ -91,26 +91,28 @@ def unseen_table(evaluate: Figures) -> list[str]:
 
 
 def games_table(evaluate: Figures, seat: str = "") -> str:
-    """One row for each game, with the success rates of the final policy and of the other players, by seat.
+    """One row for each game: success in the main seat by player, weakest first, then that of `final` in other seats.
 
-    Then the share of the gap between the worst and the best of these players that the policy closes and, if it was
-    computed, its normalised relative advantage over the opponent of the main seat.
+    At the end the share of the gap between random player and search that `final` closes, how much a best response wins
+    from it, where that was examined, and its invalid replies.
     """
     games, policy = evaluate["games"], POLICIES[-1]
     others = [name for name in evaluate if name not in PLAYERS and "gap_closed" not in evaluate[name]]
     others = [name for name in others if "success_rate" in evaluate[name]]
     others.sort(key=lambda name: float(evaluate[name]["success_rate"]))
-    players = [*others[:1], policy, *others[1:]]
-    seats = ["", *(f"{other}_" for other in further_seats(evaluate[policy]))]
-    header = ["game", *(f"{player}, {prefix.rstrip('_') or seat}" for prefix in seats for player in players)]
-    rows, compared = [], "relative_advantage" in evaluate[policy]
+    players = [*others[:1], *(name for name in ("sft", policy, "expert") if name in evaluate), *others[1:]]
+    seats = further_seats(evaluate[policy])
+    rows = []
     for game, figures in [*games.items(), ("all", evaluate)]:
-        cells = [percent(figures[player][f"{prefix}success_rate"]) for prefix in seats for player in players]
-        advantage = [f"{figures[policy]['relative_advantage']:+.2f}"] if compared else []
-        rows.append([game, *cells, share(figures[policy], "gap_closed"), *advantage])
-    heading = f"Success by game, and the share of the gap closed by `{policy}` (95 %):"
-    header += ["gap closed", "relative advantage"] if compared else ["gap closed"]
-    return f"{heading}\n\n{table(header, rows)}"
+        cells = [percent(figures[player]["success_rate"]) for player in players]
+        cells += [percent(figures[policy][f"{other}_success_rate"]) for other in seats]
+        exploited = evaluate[policy].get(f"exploitability_{game}")
+        cells += [share(figures[policy], "gap_closed"), "-" if exploited is None else f"{exploited:.2f}"]
+        rows.append([game, *cells, percent(figures[policy]["invalid_rate"])])
+    against = f" against {seat}" if seat else ""
+    further = ["gap closed", "exploitability", "invalid"]
+    header = ["game", *players, *(f"{policy}, {other}" for other in seats), *further]
+    return f"Success by game{against}, and further figures of `{policy}`:\n\n{table(header, rows)}"
 
 
 def reward_model_line(metrics: Figures) -> str:

@@ -192,6 +192,10 @@ class Task(ABC, Generic[Game]):
         """More figures of a policy in the main seat, from its outcomes and whether a reply was cut off in each."""
         return {}
 
+    def examined(self, answers: Callable[[Sequence[Prompt]], Sequence[str]]) -> dict[str, float]:
+        """More figures of a policy, which need no episodes: `answers` gives its replies to prompts."""
+        return {}
+
     def compare(self, played: Mapping[str, Sequence[Played]]) -> dict[str, Any]:
         """Figures that compare policies on the same episodes in the same order: `{"final": {"gap_closed": 0.8}}`."""
         return {}

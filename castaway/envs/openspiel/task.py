@@ -4,24 +4,33 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from castaway.config.errors import CastawayError
 from castaway.config.section import Fraction, PositiveInteger, Section
 from castaway.envs.openspiel import players
 from castaway.envs.openspiel.comparison import CEILING, FLOOR, comparison
 from castaway.envs.openspiel.environment import OpenSpielEnvironment
+from castaway.envs.openspiel.exploitability import TIMES, Answers, of_answers
 from castaway.envs.openspiel.games import GAMES
 from castaway.envs.openspiel.ids import Tables, episode_of, tables_named
-from castaway.tasks.environment import CurriculumStage, Played
+from castaway.tasks.environment import CurriculumStage, Played, Prompt
 from castaway.tasks.task import Task
+
+
+def joined(names: Any) -> Any:
+    """The names with those of lists among them: YAML can name a list again, but not lengthen it."""
+    if not isinstance(names, list):
+        return names
+    return [name for one in names for name in (joined(one) if isinstance(one, list) else [one])]
 
 
 class OpenSpielStageParams(Section):
     """A curriculum stage of the `openspiel` task."""
 
-    games: Annotated[list[str], Field(min_length=1)]
-    """Games: with one variant, such as `connect_four 4x5`, or with all variants, such as `connect_four`."""
+    games: Annotated[list[str], BeforeValidator(joined), Field(min_length=1)]
+    """Games: with one variant, such as `connect_four 4x5`, or with all variants, such as `connect_four`. A list in the
+    list, such as the alias of an earlier stage's, is joined with the others."""
     opponents: Annotated[list[str], Field(min_length=1)]
     """The opponents, in rotation: `random`; `mcts-N`, a tree search with N simulations per move; or `self`, an earlier
     version of the policy (`ppo.self_play`)."""
@@ -106,8 +115,21 @@ class OpenSpiel(Task[OpenSpielParams]):
             for name, stage in self.game.stages.items()
         )
 
+    def situation(self, prompt: Prompt) -> str:
+        """The game: long ones have many times the turns of short ones."""
+        return prompt.observation.game.name
+
     def kind_of(self, task_id: int) -> str:
         return episode_of(task_id).played.name
+
+    def examined(self, answers: Answers) -> dict[str, float]:
+        """How much can be won from the policy (`exploitability_GAME`), in the trained games that are small enough."""
+        trained = [(GAMES[game], variant) for game, variant in self.training_ids().tables]
+        return {
+            f"exploitability_{game.name}": round(of_answers(game, variant, answers, times, self.game.rendering), 6)
+            for game, variant in trained
+            if (times := TIMES.get((game.name, variant)))
+        }
 
     def compare(self, played: Mapping[str, Sequence[Played]]) -> dict[str, Any]:
         """The share of the gap between a random player and a long search that each policy closes: overall, per game."""

@@ -12,7 +12,7 @@ from castaway.tasks.registry import task_of
 from tests.shipped import PARAMS
 
 TASK = task_of(PARAMS, "openspiel")
-IDS = ids_in_a_row(TASK.training_ids(), 500_000_000, 200)
+IDS = ids_in_a_row(TASK.training_ids(), 500_000_000, 600)
 
 
 def played(wins: int, seat: str = "random", invalid: int = 0) -> list[Played]:
