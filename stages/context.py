@@ -77,6 +77,11 @@ class Context:
         return (self.original or self.root) / "scratch" / "verdicts.sqlite"
 
     @property
+    def checkpoints(self) -> Path:
+        """Path of the folder of adapters that PPO leaves on its way, if it is asked to."""
+        return (self.original or self.root) / "scratch" / "checkpoints" / self.run
+
+    @property
     def packages(self) -> Path:
         """Path of the folder of fetched wheels, which is kept, so that each is fetched once."""
         return (self.original or self.root) / "scratch" / "packages"

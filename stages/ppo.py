@@ -11,6 +11,7 @@ Several processes train alike, but only the first one reports, writes files and 
 from __future__ import annotations
 
 import json
+import shutil
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from statistics import mean
@@ -152,6 +153,8 @@ def _train(context: Context, trainer: PpoTrainer, teacher: Teacher) -> None:
     saved = trainer.ranks.first(lambda: load_newest(context.scratch))
     if saved:
         trainer.load_state(saved)
+    elif leads and params.keep_checkpoints:
+        shutil.rmtree(context.checkpoints, ignore_errors=True)  # of a run with other settings
     # A resumed stage has a new MLflow run; logging the earlier steps again makes its curves complete.
     for number, values in enumerate(trainer.history, start=1):
         context.log(number, values)
@@ -169,6 +172,8 @@ def _train(context: Context, trainer: PpoTrainer, teacher: Teacher) -> None:
                 state = trainer.state()
                 if leads and trainer.step_number % params.checkpoint_interval == 0:
                     save_checkpoint(context.scratch, trainer.step_number, state)
+                    if params.keep_checkpoints:
+                        trainer.actor.save(context.checkpoints / f"step-{trainer.step_number:06d}")
     except Exception:
         if leads:
             save_checkpoint(context.scratch, state["step_number"], state)

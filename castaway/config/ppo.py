@@ -188,6 +188,10 @@ class PpoParams(StageSection):
     select: Literal["last", "best"]
     """Which weights the stage hands on: those of the last step, or those that did best in validation."""
     checkpoint_interval: PositiveInteger
+    """Number of steps between checkpoints, from which a killed stage goes on; they are deleted in the end."""
+    keep_checkpoints: bool = False
+    """Whether the policy of each checkpoint stays, as an adapter in `scratch/checkpoints/RUN`. No output depends on it,
+    which is why it alone has a default."""
     rollout: RolloutParams
     advantage: AdvantageParams
     loss: LossParams

@@ -102,7 +102,8 @@ class DatasetParams(StageSection):
 class SftParams(StageSection):
     """Supervised fine-tuning on the demonstrations."""
 
-    epochs: Positive
+    epochs: NonNegative
+    """0 leaves it out: the policy is then the base model, such as one that another run has trained."""
     batch_size: PositiveInteger
     learning_rate: Positive
     tokens_per_pass: PositiveInteger

@@ -1,16 +1,20 @@
-"""Whatever ends a step of PPO, a checkpoint from before it is there."""
+"""Whatever ends a step of PPO, a checkpoint from before it is there; and checkpoints stay if they are to."""
 
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
+from peft.utils import load_peft_weights
 
 from castaway.config.errors import CastawayError
 from castaway.rl.checkpoint import load_newest
+from castaway.rl.ppo import PpoTrainer
 from castaway.rl.ranks import Ranks
+from castaway.teacher.rules import RulesTeacher
 from stages.ppo import _train
-from tests.castaway.rl.small import ppo_params
+from tests.castaway.rl.small import AnyText, Crossroads, NoScorer, ppo_params, source_of, student
 
 
 @pytest.mark.parametrize("fault", [CastawayError("the sampler failed"), MemoryError("no room")])
@@ -82,3 +86,28 @@ def test_the_log_and_a_tag_say_where_the_curriculum_has_moved(tmp_path: Path, ca
     ]
     back = "curriculum: easy, medium in step 1, easy in step 3"
     assert tags == ["curriculum: easy, medium in step 1", back, back]
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_checkpoints_stay_as_adapters_if_they_are_to(keep: bool, tmp_path: Path) -> None:
+    actor, tokenizer = student()
+    few = {"episodes_per_step": 4, "max_new_tokens": 8, "learning_rate": 1e-2}
+    ppo = ppo_params(steps=2, checkpoint_interval=1, keep_checkpoints=keep, **few)
+    teacher: Any = RulesTeacher(AnyText())
+    trainer = PpoTrainer(actor, tokenizer, Crossroads, teacher, NoScorer(), ppo, 1, source_of())  # type: ignore[arg-type]
+    kept, nothing = tmp_path / "checkpoints", lambda *_: None
+    (kept / "step-000009").mkdir(parents=True)  # of another build
+    params = SimpleNamespace(ppo=ppo)
+    context: Any = SimpleNamespace(
+        params=params, scratch=tmp_path / "scratch", checkpoints=kept, log=nothing, observe=nothing
+    )
+    _train(context, trainer, teacher)
+    if not keep:
+        assert [path.name for path in kept.iterdir()] == ["step-000009"]
+        return
+    first, last = sorted(kept.iterdir())
+    assert (first.name, last.name) == ("step-000001", "step-000002")
+    actor.save(tmp_path / "out")
+    before, after, out = (load_peft_weights(str(folder), device="cpu") for folder in (first, last, tmp_path / "out"))
+    assert all(torch.equal(after[name], out[name]) for name in out)
+    assert not all(torch.equal(before[name], out[name]) for name in out)

@@ -47,15 +47,8 @@ def evaluate(
     players = evaluation.evaluate(weights, root, params, run, **wanted)
     typer.echo(evaluation.as_table(players))
     if to:
-        asked = {
-            "model": model,
-            "run": run,
-            "seat": seat,
-            "game": game,
-            "ids": "validation",
-            "temperature": temperature,
-        }
-        write_page(to, f"{json.dumps({**asked, 'players': players}, indent=2)}\n")
+        found = {"model": model, "run": run, "ids": "validation", **wanted, "players": players}
+        write_page(to, f"{json.dumps(found, indent=2)}\n")
 
 
 def merge(
