@@ -18,7 +18,7 @@ ASK_SECONDS = 5.0  # how long one question for a slot waits; between two of them
 
 def slot_name(kind: str, index: int) -> str:
     """The name of a visible GPU's concurrency limit: this host's, as other hosts of the server have their own GPUs."""
-    gpu = visible_variables(kind, [index])[VISIBLE[kind]]
+    gpu = visible_variables(kind, [index]).get(VISIBLE.get(kind, ""), str(index))
     below = listed(BELOW) if kind == "mi300x" else []
     if gpu.isdecimal() and int(gpu) < len(below):
         gpu = below[int(gpu)]

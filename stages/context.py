@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from castaway.config.bases import Dtype
 from castaway.config.params import Params, UndeclaredError
+from castaway.processes.hardware import torch_name
 
 Log = Callable[[int, Mapping[str, float]], None]  # `log(step, values)`: adds one point to each of the stage's curves
 
@@ -30,7 +31,7 @@ class Context:
     scratch: Path
     """Folder that a killed stage resumes from. DVC does not know it; it belongs to one stage key, and is deleted after
     success."""
-    device: str = "cpu"  # the kind of device that the stage runs on: `cpu`, `cuda` or `mi300x`
+    device: str = "cpu"  # the kind of device that the stage runs on
     log: Log = nothing
     observe: Log = nothing  # as `log`, but only to MLflow: for values that may differ between runs with the same result
     trace: Trace = nothing  # records one external call with its inputs and outputs, only to MLflow
@@ -68,8 +69,8 @@ class Context:
 
     @property
     def torch_device(self) -> str:
-        """The name of `device` in PyTorch, which calls AMD's GPUs `cuda` too."""
-        return "cpu" if self.device == "cpu" else "cuda"
+        """The name of `device` in PyTorch."""
+        return torch_name(self.device)
 
     @property
     def verdicts(self) -> Path:

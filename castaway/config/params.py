@@ -7,7 +7,7 @@ is built: one line that names the key, the value and what was expected.
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, cast
+from typing import Annotated, Any, Self, cast
 
 from pydantic import Field, SerializeAsAny, ValidationError, model_validator
 
@@ -16,7 +16,7 @@ from castaway.config.bases import Base, BaseTextParams, PathParams, kind_of_base
 from castaway.config.errors import CastawayError
 from castaway.config.mistakes import Location, explain, shown, unknown
 from castaway.config.ppo import PpoParams
-from castaway.config.section import Natural, PositiveInteger, Section, StageSection
+from castaway.config.section import DeviceKind, Natural, PositiveInteger, Section, StageSection
 from castaway.config.yaml_file import read_yaml
 
 GameModel = Callable[[str], type[Section]]
@@ -49,7 +49,7 @@ class Params(Section):
     tasks: Annotated[dict[Name, RunParams], Field(min_length=1)]
     """The runs that `dvc repro` builds, by name; a task can have several."""
     seed: Natural
-    device: Literal["cpu", "cuda", "mi300x"]
+    device: DeviceKind
     """The device that the GPU stages are pinned to. No result depends on it, and `host.yaml` overrides it."""
     threads: PositiveInteger
     """Number of PyTorch threads; results are reproducible to the byte only for the same number."""

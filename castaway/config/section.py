@@ -1,6 +1,6 @@
 """The base classes of the sections of `params.yaml`, and the number types that they use."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -9,6 +9,8 @@ Natural = Annotated[int, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0)]
 NonNegative = Annotated[float, Field(ge=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
+DeviceKind = Literal["cpu", "cuda", "mi300x", "mps"]
+"""What a stage can be pinned to (`castaway/processes/hardware.py`); `mps` is the GPU of a Mac."""
 
 
 class Section(BaseModel):

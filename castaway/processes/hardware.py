@@ -5,19 +5,21 @@ an MI300X is recognised by the ROCm build of torch, its architecture and its num
 """
 
 import os
+import platform
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import psutil
 
 from castaway.config.errors import CastawayError
+from castaway.config.section import DeviceKind
 
-KINDS = ("cpu", "cuda", "mi300x")
+KINDS: tuple[str, ...] = get_args(DeviceKind)
 
 NODES = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd")
 """Where the drivers of NVIDIA, of Windows (under WSL) and of AMD show themselves on Linux."""
@@ -65,7 +67,7 @@ CPU = Device(kind="cpu", name="CPU")
 
 def torch_name(kind: str) -> str:
     """The name of a kind of device in PyTorch, which calls AMD's GPUs `cuda` too."""
-    return kind if kind == "cpu" else "cuda"
+    return kind if kind in ("cpu", "mps") else "cuda"
 
 
 def classify(properties: Any, hip: str | None) -> Device:
@@ -90,6 +92,8 @@ def visible_devices() -> list[Device]:
         return []
     import torch
 
+    if sys.platform == "darwin" and torch.backends.mps.is_available():
+        return [Device("mps", "Apple GPU", platform.machine(), torch.mps.recommended_max_memory())]
     if not torch.cuda.is_available():
         return []
     count = torch.cuda.device_count()
@@ -146,7 +150,12 @@ def free_gibibytes() -> float:
 
 
 def visible_variables(kind: str, indices: Sequence[int]) -> dict[str, str]:
-    """The variable that makes only the GPUs at `indices` visible, counted among the GPUs that are visible now."""
+    """The variable that makes only the GPUs at `indices` visible, counted among the GPUs that are visible now.
+
+    A Mac has one GPU, and no such variable.
+    """
+    if kind not in VISIBLE:
+        return {}
     now = listed(VISIBLE[kind])
     return {VISIBLE[kind]: ",".join(now[index] if index < len(now) else str(index) for index in indices)}
 

@@ -17,13 +17,13 @@ For example:
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal, Self, TypeVar
+from typing import Annotated, Self, TypeVar
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from castaway.config.errors import CastawayError
 from castaway.config.mistakes import explain
-from castaway.config.section import Natural, PositiveInteger, Section
+from castaway.config.section import DeviceKind, Natural, PositiveInteger, Section
 from castaway.config.yaml_file import read_yaml
 
 Value = TypeVar("Value")
@@ -71,7 +71,7 @@ class Vllm(Section):
 
 
 class Host(Section):
-    pins: dict[str, Literal["cpu", "cuda", "mi300x"]] = Field(default_factory=dict)
+    pins: dict[str, DeviceKind] = Field(default_factory=dict)
     """Kind of device by stage (`ppo`) or address (`ppo@marooned`); the address counts more."""
     gpus: Annotated[list[Natural], Field(min_length=1)] | None = None
     """Indices of the GPUs that may be used, as the driver of the GPUs counts them."""

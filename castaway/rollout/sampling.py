@@ -153,8 +153,9 @@ class _Batch:
 
         A number is drawn for each row that there was, so that it does not matter which have left.
         """
-        numbers = torch.rand(count, generator=self._generator, device=log_all.device, dtype=torch.float64)[self._rows]
-        cumulative = log_all.exp().cumsum(-1, dtype=torch.float64)
+        precise = torch.float32 if log_all.device.type == "mps" else torch.float64  # which Apple's GPUs do not have
+        numbers = torch.rand(count, generator=self._generator, device=log_all.device, dtype=precise)[self._rows]
+        cumulative = log_all.exp().cumsum(-1, dtype=precise)
         reached = torch.searchsorted(cumulative, (numbers * cumulative[:, -1])[:, None], right=True)
         return reached[:, 0].clamp(max=log_all.shape[-1] - 1)
 

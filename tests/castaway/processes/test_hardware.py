@@ -11,8 +11,19 @@ import torch
 
 from castaway.config.errors import CastawayError
 from castaway.processes import hardware
-from castaway.processes.hardware import GIBIBYTE, Device, choose, classify, require, visible_devices
+from castaway.processes.hardware import (
+    GIBIBYTE,
+    KINDS,
+    Device,
+    choose,
+    classify,
+    require,
+    torch_name,
+    visible_devices,
+    visible_variables,
+)
 from castaway.rollout.vllm import accelerator
+from flows.gpus import slot_name
 from tests.castaway.command import refused
 from tests.castaway.figures import save
 
@@ -122,3 +133,16 @@ def test_the_accelerator_is_that_of_the_build_of_torch(host: Callable[..., None]
     assert require("cuda", "ppo@marooned").architecture == "sm_90" and accelerator() == "cuda"
     host()
     assert accelerator() == "cpu" and str(require("cpu", "dataset@marooned")) == "CPU"
+
+
+def test_the_gpu_of_a_mac_is_a_kind_of_its_own(host: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    host()
+    monkeypatch.setattr(hardware.sys, "platform", "darwin")
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    monkeypatch.setattr(torch.mps, "recommended_max_memory", lambda: 24 * GIBIBYTE)
+    device = require("mps", "ppo@strictbot")
+    assert device.memory == 24 * GIBIBYTE and "Apple GPU (mps, " in str(device)
+    assert "pinned to cuda but the first GPU is Apple GPU" in refused(require, "cuda", "ppo@strictbot")
+    # It needs no variable to be seen, and there is one of it.
+    assert visible_variables("mps", [0]) == {} and slot_name("mps", 0).endswith("-mps-0")
+    assert [torch_name(kind) for kind in KINDS] == ["cpu", "cuda", "cuda", "mps"]

@@ -103,7 +103,7 @@ def test_a_profile_is_made_from_answers(clone: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "problem"),
     [
-        (["tpu"], "accelerator is 'tpu', expected one of cpu, cuda, mi300x; nothing was written"),
+        (["tpu"], "accelerator is 'tpu', expected one of cpu, cuda, mi300x, mps; nothing was written"),
         (["cpu", "smollm2", "chess", "", "", "mine"], "tasks is 'chess', expected some of"),
         (["cpu", "smollm2", "openspiel", "", "0.3", "mine"], "GiB even with small passes, more than 0.3 GiB; "),
         (["cpu", "smollm2"], ""),  # the input ends
