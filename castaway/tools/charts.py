@@ -91,6 +91,20 @@ def _curves(axes: Axes, series: Series, levels: Levels) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
 
 
+def counted_bars(title: str, groups: Mapping[str, Mapping[str, int]]) -> str:
+    """The same bars for each group, with their numbers, in panels next to each other."""
+
+    def plot(figure: Figure) -> None:
+        for axes, (group, counts) in zip(
+            figure.subplots(1, len(groups), squeeze=False).flat, groups.items(), strict=True
+        ):
+            axes.bar_label(axes.bar(list(counts), list(counts.values()), color=COLOURS[0]))
+            axes.set_title(group, fontsize="medium")
+            axes.tick_params(axis="x", labelrotation=20)
+
+    return draw(title, 320 * len(groups), 260, plot)
+
+
 def grouped_bars(groups: Mapping[str, Mapping[str, Mapping[str, Any]]], name: str) -> str:
     """In each group a bar for each player that has the figure `name`, from 0 to 1, with its interval."""
     players = list(dict.fromkeys(p for figures in groups.values() for p, one in figures.items() if name in one))

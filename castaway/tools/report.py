@@ -1,6 +1,7 @@
 """The report of a run as one HTML file, without scripts and without requests to any host; and the README's picture."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -18,9 +19,10 @@ from castaway.metrics.built import Figures, built, evaluated, from_file, from_st
 from castaway.metrics.markdown import interval, share
 from castaway.metrics.results import PLAYERS, verdict
 from castaway.rollout.episodes import Row, read_episode
-from castaway.tasks.registry import read_params
+from castaway.rollout.outcomes import outcomes_path, read_outcomes
+from castaway.tasks.registry import read_params, task_class
 from castaway.teacher.agreement import UNUSABLE
-from castaway.tools.charts import Levels, curves, panels
+from castaway.tools.charts import Levels, counted_bars, curves, panels
 from castaway.tools.transcript import clean
 from castaway.tools.view import Replay, TaskView, render, replay_of, view_of
 
@@ -37,6 +39,15 @@ RATES = ("success_rate", "invalid_rate")  # the curves over which the held-out r
 LOSSES = {"base": "base", "sft": "SFT", "correction_sft": "correction-SFT"}
 """Stages with the same loss, per token of a reply or a text, which are drawn in one chart."""
 FINAL = POLICIES[-1]
+BEFORE = "sft"  # the policy that the final one is compared with, episode by episode
+CHANGES = {
+    (True, False): "lost",
+    (False, False): "failed by both",
+    (True, True): "won by both",
+    (False, True): "gained",
+}
+"""What became of an episode, by the success of the policy before and of the final one."""
+AVERAGED = 5  # the moving average of success is over this part of the steps, as the figures of the stage are
 SHOWN = {FINAL: 3}  # worst and best episodes that are shown of a policy; of every other policy one
 KINDS = 12  # kinds of corrections that are shown, the most frequent first
 LONGEST = 3_000  # characters of an example's text that are shown
@@ -62,6 +73,7 @@ def report_of(root: Path, run: str) -> dict[str, Any]:
         "players": from_stage(root, run, "evaluate", _players),
         # Heading to chart.
         "learning": _learning(folder / "plots" / "ppo.json", from_stage(root, run, "evaluate", _held_out)),
+        "changes": _changes(outcomes_path(root, run), task_class(block.task).evaluation_seats if block else ()),
         "losses": _losses(root, run, block.base if block else run),
         "corrections": corrections,
         "further": further,
@@ -120,6 +132,9 @@ def _learning(path: Path, held_out: Mapping[str, Levels]) -> dict[str, Markup]:
     charts = {}
     for name, heading in DRAWN.items():
         series = _training(rows, name)
+        if name == "success_rate" and series:
+            size = max(1, len(rows) // AVERAGED)
+            series[f"training, mean of {size} steps"] = moving_average(series["training"], size)
         if series and not (name == "stage" and len({stage for _, stage in series["training"]}) < 2):
             charts[heading] = Markup(curves(heading, series, held_out.get(name, {}), passes))
     return charts
@@ -130,6 +145,22 @@ def _training(rows: Sequence[Row], name: str) -> dict[str, list[tuple[float, flo
     training, validation = _points(rows, name), _points(rows, f"validation_{name}")
     series = {"training": training, "validation, without help": validation if len(validation) > 1 else []}
     return {label: points for label, points in series.items() if points and training}
+
+
+def moving_average(points: Sequence[tuple[float, float]], size: int) -> list[tuple[float, float]]:
+    """At each step the mean of the last `size` values; at the beginning of those that there are."""
+    ends = range(1, len(points) + 1)
+    return [(points[end - 1][0], fmean(value for _, value in points[max(0, end - size) : end])) for end in ends]
+
+
+def _changes(path: Path, seats: Sequence[str]) -> Markup:
+    """How many held-out episodes the final policy lost and gained, by seat; empty without the outcomes of each."""
+    text, counts = path.read_text("utf-8") if path.is_file() else "", dict[str, dict[str, int]]()
+    for seat in seats if text else ():
+        before, after = (read_outcomes(text, player, seat) for player in (BEFORE, FINAL))
+        found = Counter((before[one], after[one]) for one in before.keys() & after.keys())
+        counts[seat] = {name: found[change] for change, name in CHANGES.items()}
+    return Markup(counted_bars(f"Held-out episodes, {BEFORE} and {FINAL}", counts) if counts else "")
 
 
 def _losses(root: Path, run: str, base: str) -> dict[str, Markup]:

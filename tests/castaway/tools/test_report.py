@@ -1,5 +1,6 @@
 """The report of a run, from files as the stages write them, opened in a real browser."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -8,10 +9,11 @@ import pytest
 from castaway.config.errors import CastawayError
 from castaway.datasets.jsonl import CORRECTIONS, as_reply, write_rows
 from castaway.rollout.episodes import write_episode
+from castaway.rollout.outcomes import Result, outcomes_path, write_outcomes
 from castaway.tasks.environment import Outcome
 from castaway.tasks.registry import read_params
 from castaway.teacher.agreement import UNUSABLE
-from castaway.tools.report import learning_picture, report_of, report_page
+from castaway.tools.report import learning_picture, moving_average, report_of, report_page
 from tests.castaway.command import castaway
 from tests.castaway.figures import EVALUATE, save
 from tests.castaway.tools.browser import chromium
@@ -56,6 +58,10 @@ def root(tmp_path: Path) -> Path:
         outcome = Outcome(success=success, ending="the end")
         path = run / "evaluate" / policy / f"{number}.jsonl"
         write_episode(path, number, "crew", outcome, [moment, {"state": "xx\nxx", "said": {}}])
+    # Of nine episodes the final policy loses one and gains three.
+    wins = {"sft": (1, 2, 3), "final": (2, 3, 4, 5, 6)}
+    played = [Result(name, one, "one", one in wins[name], 1, 0) for name in wins for one in range(1, 10)]
+    write_outcomes(outcomes_path(tmp_path, "one"), played)
     return tmp_path
 
 
@@ -68,6 +74,12 @@ def test_what_the_page_says(root: Path) -> None:
     ]  # fmt: skip
     success = report["learning"]["Success"]
     assert all(f">{name}</text>" in success for name in ("base", "sft", "ppo", "final"))
+    assert ">training, mean of 1 steps</text>" in success
+    steps = [(1.0, 0.0), (2.0, 1.0), (4.0, 0.5), (5.0, 0.0)]
+    assert moving_average(steps, 2) == [(1.0, 0.0), (2.0, 0.5), (4.0, 0.75), (5.0, 0.25)]
+    kinds = dict(zip(("lost", "failed by both", "won by both", "gained"), ("1", "3", "2", "3"), strict=True))
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", report["changes"])
+    assert [text for text in texts if text in kinds] == list(kinds) and texts[-5:-1] == list(kinds.values())
     # The stages with the same loss are laid over each other; one point is no curve.
     ((heading, losses),) = report["losses"].items()
     assert heading == "Loss of supervised training, by % of its steps"
@@ -111,7 +123,7 @@ def test_it_is_one_page_that_fits_and_runs_nothing(root: Path, tmp_path: Path) -
         assert page.title() == "one"
         assert page.evaluate("document.documentElement.scrollWidth") <= 380
         assert "<img src=http:" in page.inner_text("#corrections")
-        assert page.locator("svg").count() == 4
+        assert page.locator("svg").count() == 5
         page.locator("#disputes summary").first.click()
         assert f"Teacher: not valid, penalty -1, executes stay. {HOSTILE}" in page.inner_text("#disputes")
         page.locator("#disputes summary").first.click()
