@@ -1,9 +1,11 @@
 """What dvc.yaml, params.yaml, the stages and the code promise one another."""
 
+import shutil
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import networkx as nx
 import pytest
 from dvc.repo import Repo
 from ruamel.yaml import YAML
@@ -11,7 +13,9 @@ from ruamel.yaml import YAML
 from castaway.config.params import STAGE_SECTIONS
 from castaway.config.yaml_file import flatten
 from castaway.processes.hardware import KINDS
+from castaway.tasks.registry import read_params
 from castaway.tracking.dvc_stage import DvcStage
+from tests.miniature import edited
 
 ROOT = Path(__file__).parents[2]
 PARAMS: dict[str, Any] = YAML(typ="safe").load((ROOT / "params.yaml").read_text(encoding="utf-8"))
@@ -110,3 +114,21 @@ def test_a_stage_is_pinned_and_bounded_in_time(name: str) -> None:
     if meta["device"] == "${device}":
         assert {"seed", "threads"} <= set(body(name)["params"])
     assert "device" not in body(name)["params"]
+
+
+def test_a_run_that_begins_with_what_another_has_trained_comes_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As docs/change.md shows it: the other run's model is the base model, and SFT is left out."""
+    shutil.copy(ROOT / "dvc.yaml", tmp_path)
+    shutil.copy(ROOT / "params.yaml", tmp_path)
+    with edited(tmp_path / "params.yaml") as params:
+        merged, common = "data/strictbot/merge", {"gradient_checkpointing": False, "instructions": "avx2"}
+        params["bases"]["tutor"] = {"path": merged, "code": merged, "dtype": "float32", **common}
+        params["tasks"]["longer"] = {**params["tasks"]["strictbot"], "base": "tutor", "sft": {"epochs": 0}}
+    assert read_params(tmp_path / "params.yaml").for_run("longer").sft.epochs == 0
+    monkeypatch.chdir(tmp_path)
+    Repo.init(no_scm=True).close()
+    with Repo() as repo:
+        before = {one.addressing for one in nx.descendants(repo.index.graph, repo.stage.load_one(name="ppo@longer"))}
+    assert {"base@tutor", "merge@strictbot", "ppo@strictbot", "base@answers"} <= before

@@ -1,4 +1,7 @@
-"""Learning from pairs of replies: the right one gets likelier against the student's own, and the base model stays."""
+"""Learning from pairs of replies: the right one gets likelier against the student's own, and the base model stays.
+
+So does all of it where nothing is to be learned.
+"""
 
 from math import log
 from pathlib import Path
@@ -7,7 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from castaway.models.trainers import preference_trainer
+from castaway.models.trainers import preference_trainer, reply_trainer
+from castaway.models.training import labelled
 from castaway.rl.corrections import correct, correction_pair
 from tests.castaway.rl.small import stirred, student
 from tests.castaway.rl.test_corrections import turn
@@ -46,3 +50,18 @@ def test_the_right_reply_gets_likelier_than_the_students_own(tmp_path: Path, tok
     assert points[-1]["loss"] < points[0]["loss"] < log(2) and points[-1]["accuracy"] == 1.0
     assert margin() - before > 5
     assert all(torch.equal(weight, fixed[name]) for name, weight in model.named_parameters() if name in fixed)
+
+
+def test_no_epochs_leave_the_policy_as_the_base_model_is(tmp_path: Path) -> None:
+    actor, tokenizer = student()
+    model: Any = actor.policy
+    before = {name: weight.clone() for name, weight in model.named_parameters()}
+    rows = [labelled(tokenizer.prompt([{"role": "user", "content": "which way"}]), tokenizer.reply("ACTION: LEFT"))] * 9
+    params = PARAMS.sft.model_copy(update={"epochs": 0})
+    trainer = reply_trainer(
+        model, tokenizer, rows, params,
+        log=lambda *_: None, scratch=tmp_path, seed=1, device="cpu", gradient_checkpointing=False,
+    )  # fmt: skip
+    result = trainer.train()
+    assert (result.global_step, result.training_loss) == (0, 0.0)
+    assert all(torch.equal(weight, before[name]) for name, weight in model.named_parameters())
