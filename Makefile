@@ -34,8 +34,6 @@ VLLM_STAMP := .venv-vllm/$(call stamp,setup/vllm.lock)
 # DVC runs the commands of stages in a shell, which must find this `python` on the PATH.
 ENV := PATH="$(CURDIR)/$(BIN):$$PATH" DO_NOT_TRACK=1 MLFLOW_DISABLE_TELEMETRY=true
 
-# The last release of TRL with PPO, for `make bench`. Only the process that measures it has this folder on its path.
-PEER := .bench/trl-1.12.0
 NF4 := .bench/bitsandbytes-0.50.2
 
 # verifiers pins another openai than MLflow brings: its README says how to test it in an environment of its own.
@@ -75,7 +73,7 @@ test-plugins: setup
 		$(BIN)/python setup/plugins.py $$plugin && $(ENV) $$plugin/.venv/bin/python -m pytest $$plugin/tests || exit 1; \
 	done
 
-bench: setup $(PEER)
+bench: setup
 	@$(ENV) python -m benchmarks
 
 bench-teacher: setup setup-vllm
@@ -124,6 +122,3 @@ $(VLLM_STAMP): | $(STAMP)
 
 $(NF4):
 	@$(BIN)/pip install -qq --disable-pip-version-check --no-deps --target $@ bitsandbytes==0.50.2
-
-$(PEER):
-	@$(BIN)/pip install -qq --disable-pip-version-check --no-deps --target $@ trl==1.12.0

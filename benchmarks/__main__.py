@@ -4,7 +4,8 @@
     python -m benchmarks --quick    a smoke test: very short measurements, printed only
     python -m benchmarks --model FOLDER    with this model instead of SmolLM2
 
-Speeds depend on the machine. What a ratio compares is measured alternately in the same run.
+Speeds depend on the machine. What a ratio compares is measured alternately in the same run. Each table is printed once
+it is measured, and results.md then has it. On two cores all of it takes less than fifteen minutes.
 """
 
 from __future__ import annotations
@@ -12,25 +13,36 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 
 import torch
 import transformers
 
 from benchmarks.environments import environment_table
 from benchmarks.logging_cost import logging_table
-from benchmarks.ppo_step import PEER, step_table
+from benchmarks.ppo_step import step_table
 from benchmarks.real_model import real_model_table
 from benchmarks.rollouts import rollout_table
-from benchmarks.shapes import Shape
+from benchmarks.shapes import Shape, random_model
 from benchmarks.step_share import share_table
+from benchmarks.timing import WINS
+from castaway.bases.tiny import train_tokenizer
+from castaway.config.params import Params
 from castaway.processes.environment import revision, start_afresh
 from castaway.tasks.registry import read_params
+from castaway.tools.memory import KNOWN
 
 HERE = Path(__file__).parent
 PROFILE = "smollm2"
 BUILT = HERE.parent / "scratch" / PROFILE / "data" / PROFILE / "base"
 """Where `make repro PROFILE=smollm2` builds the real model."""
+Section = tuple[str, Callable[[], str]]
+"""A heading, and what measures the tables below it."""
 
 
 def main() -> None:
@@ -39,48 +51,59 @@ def main() -> None:
     top.add_argument("--model", type=Path, default=BUILT, help="folder of the real model to measure")
     asked = top.parse_args()
     start_afresh()  # as the stages do: otherwise large tensors cost most where they are largest
-    quick = asked.quick
     params = read_params(HERE.parent / "params.yaml").for_run("marooned")
     torch.set_num_threads(params.threads)
-    rounds = 1 if quick else 5
-    shapes = [
-        Shape(hidden=128, layers=3, turns=32, prompt=96, reply=16, epochs=params.ppo.epochs, threads=params.threads),
-        Shape(hidden=128, layers=3, turns=32, prompt=32, reply=32, epochs=4, threads=params.threads),
-        Shape(hidden=256, layers=4, turns=32, prompt=32, reply=32, epochs=4, threads=params.threads),
+    measure(sections(params, asked.model, asked.quick), None if asked.quick else HERE / "results.md")
+
+
+def sections(params: Params, model: Path, quick: bool) -> list[Section]:
+    rounds = 1 if quick else 3
+    sizes = [
+        {"hidden": 128, "layers": 3, "prompt": 96, "reply": 16},
+        {"hidden": 256, "layers": 4, "prompt": 32, "reply": 32},
     ]
-    parts = [
-        f"# Benchmarks\n\nWritten by `make bench`.\n\n{machine()}",
-        f"## The games\n\n{environment_table(seconds=0.2 if quick else 5.0)}",
-        f"## Rollouts\n\n{rollout_table(params, episodes=2 if quick else 64, rounds=rounds)}",
+    shapes = [Shape(turns=32, group=4, threads=params.threads, **one) for one in sizes[: 1 if quick else 2]]
+    return [
+        ("The games", lambda: environment_table(seconds=0.2 if quick else 2.0)),
+        ("Rollouts", lambda: rollout_table(params, episodes=2 if quick else 32, rounds=rounds)),
+        ("A step beside TRL's", lambda: "\n\n".join(step_table(params, shape, rounds) for shape in shapes)),
+        ("Where the seconds of a step go", lambda: share_table(params, 16 if quick else 512, rounds)),
+        ("What logging costs", lambda: logging_table(1, 16, 1) if quick else logging_table(8, 512, rounds)),
+        ("A real model", lambda: real_model(model, quick)),
     ]
-    if PEER.is_dir():
-        tables = [step_table(params, shape, rounds) for shape in (shapes[:1] if quick else shapes)]
-        parts.append("## A PPO step beside TRL's\n\n" + "\n\n".join(tables))
-    # The comparison of PPO steps sets its own number of threads.
-    torch.set_num_threads(params.threads)
-    parts += [
-        f"## Where the seconds of a step go\n\n{share_table(params, 16 if quick else 512, rounds)}",
-        # As long as the shortest of the shipped stages of PPO.
-        f"## What logging costs\n\n{logging_table(1, 16, 1) if quick else logging_table(12, 512, rounds)}",
-        f"## A real model\n\n{real_model(asked.model, quick)}",
-    ]
-    text = "\n\n".join(parts) + "\n"
-    print(text, end="")
-    # results.md is in git: a smoke test must not overwrite it.
-    if not quick:
-        (HERE / "results.md").write_text(text, encoding="utf-8")
+
+
+def measure(sections: Sequence[Section], results: Path | None) -> None:
+    """Print each section as it is measured, and then who wins; `results` has at any time what there is so far."""
+    began, parts, wins = monotonic(), [f"# Benchmarks\n\nWritten by `make bench`.\n\n{machine()}"], list[str]()
+    print(parts[0], flush=True)
+    for number, (heading, tables) in enumerate(sections, start=1):
+        passed = f"{(monotonic() - began) / 60:.1f} minutes"
+        print(f"{number} of {len(sections)}, after {passed}: {heading} ...", file=sys.stderr, flush=True)
+        text = tables()
+        wins += [f"- {heading}: {line.removeprefix(WINS)}" for line in text.splitlines() if line.startswith(WINS)]
+        parts.append(f"## {heading}\n\n{text}")
+        print(f"\n{parts[-1]}", flush=True)
+        if results:  # in git: a smoke test must not overwrite it
+            results.write_text("\n\n".join([parts[0], who_wins(wins), *parts[1:]]) + "\n", encoding="utf-8")
+    print(f"\n{who_wins(wins)}\n\nMeasured in {(monotonic() - began) / 60:.1f} minutes.")
+
+
+def who_wins(wins: Sequence[str]) -> str:
+    return "\n".join(["## Who wins", "", "Each line compares two ways that took turns in this run.", "", *wins])
 
 
 def real_model(folder: Path, quick: bool) -> str:
-    """The tables of a real model, or a sentence that says how to get one."""
-    if not (folder / "config.json").is_file():
-        command = f"make repro PROFILE={PROFILE} TARGETS=base@{PROFILE}"
-        place = os.path.relpath(folder, HERE.parent)
-        return f"Not measured: `{place}` is no model; `{command}` builds SmolLM2, and `--model` names another folder."
+    """The tables of a real model; where it was not built, of random weights of its sizes, which are as fast."""
     threads = read_params(HERE.parent / "profiles" / f"{PROFILE}.yaml").threads
-    name = "SmolLM2-135M-Instruct" if folder == BUILT else folder.name
-    count, rounds = (2, 1) if quick else (32, 3)
-    tables = [real_model_table(folder, threads, count, rounds, dtype) for dtype in ("float32", "bfloat16")]
+    count, name = (2 if quick else 32), "SmolLM2-135M-Instruct" if folder == BUILT else folder.name
+    with tempfile.TemporaryDirectory(prefix="castaway-bench-") as scratch:
+        if not (folder / "config.json").is_file():
+            folder, name = Path(scratch), "Random weights of SmolLM2-135M's sizes, which are as fast"
+            sizes = KNOWN["smollm2-135m"]
+            random_model(replace(sizes, layers=2) if quick else sizes).save_pretrained(folder)
+            train_tokenizer(["nothing"], 300).save_pretrained(folder)
+        tables = [real_model_table(folder, threads, count, 1, dtype) for dtype in ("float32", "bfloat16")]
     return f"{name}. " + "\n\n".join(tables)
 
 

@@ -1,7 +1,7 @@
-"""Measures the PPO of TRL 1.12.0, the last release with PPO.
+"""Measures TRL's GRPOTrainer or RLOOTrainer.
 
 For each line on standard input it trains on one batch, and prints the wall and CPU seconds as JSON. It is run by
-`benchmarks.ppo_step` in its own process, with that release at the start of its import path.
+`benchmarks.ppo_step` in its own process.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from time import perf_counter, process_time
 from typing import Any
 
 import torch
-import trl
 from datasets import Dataset
 from transformers import PreTrainedTokenizerFast, TrainerCallback
-from trl.experimental.ppo import PPOConfig, PPOTrainer
+from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 
-from benchmarks.shapes import PAD, Shape
+from benchmarks.shapes import PAD, Shape, gain
 from castaway.bases.tiny import train_tokenizer
 
 
@@ -29,54 +28,54 @@ class Clock(TrainerCallback):
         sys.stdin.readline()
         self._began = perf_counter(), process_time()
 
+    def on_train_begin(self, *args: Any, **kwargs: Any) -> None:
+        self.start()
+
     def on_step_end(self, *args: Any, **kwargs: Any) -> None:
         print(json.dumps([perf_counter() - self._began[0], process_time() - self._began[1]]), flush=True)
         self.start()
 
 
-def main(shape: Shape, batches: int) -> None:
-    # Newer releases, such as the one in the main environment, have no PPO.
-    assert trl.__version__ == "1.12.0", trl.__version__
+def rewards(completion_ids: list[list[int]], **_: Any) -> list[float]:
+    return [gain(" ".join(map(str, tokens))) for tokens in completion_ids]
+
+
+def main(method: str, shape: Shape, batches: int) -> None:
     torch.set_num_threads(shape.threads)
     tokenizer: PreTrainedTokenizerFast = train_tokenizer(["nothing"], 300)
     tokenizer.pad_token_id = PAD
-    clock = Clock()
     with tempfile.TemporaryDirectory() as folder:
-        settings = PPOConfig(
-            output_dir=folder,
-            use_cpu=True,
-            bf16=False,
-            gradient_checkpointing=False,
-            per_device_train_batch_size=shape.turns,
-            gradient_accumulation_steps=1,
-            num_mini_batches=1,
-            num_ppo_epochs=shape.epochs,
-            local_rollout_forward_batch_size=shape.turns,
-            response_length=shape.reply,
-            stop_token=None,
-            temperature=1.0,
-            total_episodes=shape.turns * batches,
-            num_sample_generations=0,
-            report_to=[],
-            save_strategy="no",
-            disable_tqdm=True,
-            logging_steps=1000,
-            seed=0,
-        )
-        trainer = PPOTrainer(
-            args=settings,
+        common: dict[str, Any] = {
+            "output_dir": folder,
+            "use_cpu": True,
+            "bf16": False,
+            "gradient_checkpointing": False,
+            "per_device_train_batch_size": shape.turns,
+            "num_generations": shape.group,
+            "max_completion_length": shape.reply,
+            # Nothing ends a reply but its length.
+            "generation_kwargs": {"eos_token_id": None},
+            "temperature": 1.0,
+            "beta": 0.03,  # the reference policy reads every reply, as ours does
+            "max_steps": batches,
+            "report_to": [],
+            "save_strategy": "no",
+            "logging_strategy": "no",
+            "disable_tqdm": True,
+            "seed": 0,
+        }
+        trainer_class, config = {"grpo": (GRPOTrainer, GRPOConfig), "rloo": (RLOOTrainer, RLOOConfig)}[method]
+        trainer: Any = trainer_class(
+            args=config(**common),
             processing_class=tokenizer,
             model=shape.policy(),
-            ref_model=None,
-            reward_model=shape.scalar_model(1),
-            value_model=shape.scalar_model(2),
-            train_dataset=Dataset.from_dict({"input_ids": shape.prompts(batches)}),
+            reward_funcs=rewards,
+            train_dataset=Dataset.from_dict({"prompt": shape.prompts(batches)}),
             peft_config=shape.lora(),
-            callbacks=[clock],
+            callbacks=[Clock()],
         )
-        clock.start()
         trainer.train()
 
 
 if __name__ == "__main__":
-    main(Shape(**json.loads(sys.argv[1])), int(sys.argv[2]))
+    main(sys.argv[1], Shape(**json.loads(sys.argv[2])), int(sys.argv[3]))

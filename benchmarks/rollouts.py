@@ -17,7 +17,7 @@ import torch
 from datasets import Dataset
 from trl import GRPOConfig, GRPOTrainer
 
-from benchmarks.timing import timed
+from benchmarks.timing import timed, winner
 from castaway.bases.tiny import new_model, train_tokenizer
 from castaway.config.params import Params
 from castaway.metrics.markdown import table
@@ -63,7 +63,8 @@ def rollout_table(params: Params, episodes: int, rounds: int) -> str:
         f"{episodes} episodes of {scenario}, {params.ppo.rollout.max_new_tokens} new tokens a turn, "
         f"environment and teacher included; medians of {rounds}."
     )
-    return f"{head}\n\n{table(['rollout', 'turns/s', 'CPU ms a turn', 'times the first'], rows)}"
+    shown = table(["rollout", "turns/s", "CPU ms a turn", "times the first"], rows)
+    return f"{head}\n\n{shown}\n\n{winner(speeds)}"
 
 
 def untrained(params: Params) -> tuple[Any, Any]:

@@ -7,6 +7,8 @@ from statistics import median
 from time import perf_counter, process_time
 from typing import NamedTuple
 
+WINS = "Wins: "
+
 
 class Seconds(NamedTuple):
     """Wall and CPU seconds."""
@@ -20,6 +22,13 @@ def clocked(way: Callable[[], object]) -> Seconds:
     began = perf_counter(), process_time()
     way()
     return Seconds(perf_counter() - began[0], process_time() - began[1])
+
+
+def winner(speeds: Mapping[str, float]) -> str:
+    """A sentence that says who is fastest, the best of ours or the best of the others, and by how much."""
+    best = [max((speed, name) for name, speed in speeds.items() if ("ours" in name) is side) for side in (True, False)]
+    (slower, second), (faster, first) = sorted(best)
+    return f"{WINS}{first}, {faster / slower:.2f} times as fast as {second}."
 
 
 def timed(ways: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, Seconds]:

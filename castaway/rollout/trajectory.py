@@ -64,8 +64,7 @@ class Trajectory:
     following: tuple[list[int], list[int]] | None = None
     """That turn's prompt and first token, if its sampler has no critic: the trainer reads `bootstrap`."""
     handed_out: int = 0
-    """Turns before these that are dropped: a game may have thousands, with long prompts. What is counted of them is
-    kept here."""
+    """Turns before these, which are dropped: a game may have thousands. What is counted of them stays."""
     handed_out_replaced: int = 0
     handed_out_reward: float = 0.0
 

@@ -1,8 +1,9 @@
 """The memory that a run needs, by one formula, and whether this host has it.
 
 Weights, an adapter in training, what the largest pass keeps for its backward pass, logits, keys and values of sampling,
-and the libraries. Each pass is taken to be as large as its `tokens_per_pass` allows; what a heap leaves unused, and
-what the evaluation keeps of its episodes, is not counted. docs/hardware.md has it next to measured peaks.
+a vLLM server that draws the replies on the same GPU, and the libraries. Each pass is taken to be as large as its
+`tokens_per_pass` allows; what a heap leaves unused, and what the evaluation keeps of its episodes, is not counted.
+docs/hardware.md has it next to measured peaks.
 """
 
 import json
@@ -14,6 +15,7 @@ from typing import Any, Self
 from castaway.config.bases import Base, BaseTextParams, PathParams
 from castaway.config.params import Params
 from castaway.processes.hardware import GIBIBYTE, Device, host_memory
+from castaway.rollout.vllm import WORK_GIBIBYTES
 from castaway.tasks.registry import task_of
 from castaway.tasks.task import Task
 
@@ -56,6 +58,10 @@ class Sizes:
     def adapter(self, rank: int) -> int:
         attention = 2 * (self.hidden + self.queries) + 2 * (self.hidden + self.keys)
         return self.layers * rank * (attention + 3 * (self.hidden + self.intermediate))
+
+    def token(self, width: int) -> int:
+        """Bytes of the keys and values of a token."""
+        return 2 * width * self.keys * self.layers
 
     @classmethod
     def read(cls, config: Path) -> Self:
@@ -119,8 +125,10 @@ def needs(params: Params, root: Path) -> list[Need]:
             limit = getattr(own, stage).tokens_per_pass
             # What all rows begin with is computed once.
             tokens = max(limit, longest) - (max(1, limit // longest) - 1) * shared
-            cached = own.ppo.rollout.tokens_per_pass if stage == "ppo" else 0
-            peaks[stage] = peak(sizes, base, on_gpu, rank, tokens, cached)
+            samples = stage == "ppo" and own.ppo.rollout.sampler == "in_process"
+            peaks[stage] = peak(sizes, base, on_gpu, rank, tokens, samples * own.ppo.rollout.tokens_per_pass)
+        if own.ppo.rollout.sampler == "vllm":
+            peaks["ppo"] += served(sizes, base, own.ppo.rollout.sampler_gibibytes)
         stage = max(peaks, key=lambda name: peaks[name])
         host = PROCESS + READ * sizes.parameters if on_gpu else peaks[stage]
         largest.append(Need(f"{stage}@{run}", host, peaks[stage] if on_gpu else 0))
@@ -140,9 +148,15 @@ def peak(sizes: Sizes, base: Base, on_gpu: bool, rank: int, tokens: int, cached:
     kept = sizes.layers * width * sizes.hidden + 2 * block if base.gradient_checkpointing else sizes.layers * block
     logits = (16 if wide else 4) * min(LOGITS, tokens * sizes.vocabulary)
     # They are copied when a token is added.
-    keys_and_values = 2 * cached * width * 2 * sizes.keys * sizes.layers
+    keys_and_values = 2 * cached * sizes.token(width)
     trained = TRAINED * sizes.adapter(rank)
     return (DRIVER if on_gpu else PROCESS) + weights + copies + trained + tokens * kept + logits + keys_and_values
+
+
+def served(sizes: Sizes, base: Base, cache_gibibytes: int) -> float:
+    """Bytes that a vLLM server of a model takes of its GPU, or of the host."""
+    weights = (4 if base.dtype == "float32" else 2) * sizes.parameters
+    return weights + (cache_gibibytes + WORK_GIBIBYTES) * GIBIBYTE
 
 
 def prompt_tokens(task: Task[Any]) -> tuple[int, int]:

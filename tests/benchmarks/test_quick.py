@@ -21,9 +21,10 @@ def test_every_benchmark_runs(
     before = (RESULTS.read_bytes(), RESULTS.stat().st_mtime_ns)
     benchmarks.main()
     shown = capsys.readouterr().out
-    for heading in ("The games", "Rollouts", "Where the seconds of a step go", "What logging costs"):
-        assert f"## {heading}\n" in shown
-    assert "ours, with values and log-probabilities" in shown
-    assert "## A real model\n\nNot measured: " in shown
+    headings = ["The games", "Rollouts", "A step beside TRL's", "Where the seconds of a step go", "What logging costs"]
+    places = [shown.index(f"## {heading}\n") for heading in [*headings, "A real model", "Who wins"]]
+    assert places == sorted(places)
+    assert "TRL's GRPOTrainer" in shown and "ours, with values and log-probabilities" in shown
+    assert "\n- A step beside TRL's: " in shown[places[-1] :] and "\n- A real model: " in shown[places[-1] :]
     # A smoke test says nothing of speed, and leaves nothing.
     assert (RESULTS.read_bytes(), RESULTS.stat().st_mtime_ns) == before

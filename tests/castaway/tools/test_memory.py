@@ -11,7 +11,7 @@ from castaway.config.sections import LoraParams
 from castaway.models.policy import new_adapter
 from castaway.processes.hardware import GIBIBYTE, Device
 from castaway.tasks.registry import read_params
-from castaway.tools.memory import KNOWN, Need, Sizes, misfit, needs, peak, sizes_of
+from castaway.tools.memory import KNOWN, Need, Sizes, misfit, needs, peak, served, sizes_of
 from tests.shipped import PARAMS, ROOT
 
 NEAR = 0.25
@@ -58,6 +58,20 @@ def test_fewer_tokens_checkpointing_and_less_cache_save_memory(name: str, tokens
     assert most > peak(sizes, plain, True, 16, tokens - 1, 100)
     assert most > peak(sizes, plain, True, 16, tokens, 99)
     assert most > peak(sizes, plain, True, 15, tokens, 100)
+
+
+def test_a_server_on_the_same_gpu_counts_and_cached_tokens_are_its_own(tmp_path: Path) -> None:
+    params, gibibytes = profile("llama3.1-8b"), 2**30
+    (with_server,) = needs(params, tmp_path)
+    rollout = params.ppo.rollout.model_copy(update={"sampler": "in_process"})
+    alone = params.model_copy(update={"ppo": params.ppo.model_copy(update={"rollout": rollout})})
+    (without,) = needs(alone, tmp_path)
+    sizes, (base,) = KNOWN["llama-3.1-8b"], params.bases.values()
+    # Weights of two bytes, 16 GiB of cache and 2 for work, instead of two copies of the keys and values in the process.
+    server = 2 * sizes.parameters + 18 * gibibytes
+    assert served(sizes, base, 16) == server
+    cached = 2 * rollout.tokens_per_pass * 2 * 2 * 1024 * 32
+    assert with_server.device - without.device == pytest.approx(server - cached)
 
 
 def test_a_gpu_counts_where_there_is_one() -> None:
