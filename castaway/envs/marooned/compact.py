@@ -36,7 +36,7 @@ def system_text(observation: Observation) -> str:
 
 
 def user_text(observation: Observation) -> str:
-    useful = [*observation.scenario.materials, *observation.scenario.food]
+    useful = [*dict.fromkeys((*observation.scenario.materials, *observation.scenario.food))]
     near = nearest_piles(observation)
     goal = _nearest(near, _wanted(observation))
     fetch = f"{goal.id} {_way(observation.place, goal.place)}" if goal else "nothing here 0"

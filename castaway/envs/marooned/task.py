@@ -146,28 +146,40 @@ def synthetic_observation(observation: Observation, random: Random) -> Observati
         ship=ship,
         clues=_clues(observation, random),
     )
-    return _company(made, random) if scenario.repertoire == "whole" else made
+    return _in_company(made, random) if scenario.repertoire == "whole" else made
 
 
-def _company(observation: Observation, random: Random) -> Observation:
-    """The observation with what the whole repertoire turns on: poison, herbs, accusations, words and stairs."""
-    scenario, living = observation.scenario, [mate for mate in observation.mates if mate.status == "alive"]
-    chosen = random.choice(living or [*observation.mates])
-    beside = replace(chosen, place=observation.place if living else None, symptoms=random.choice(("", "", "early")))
-    rare = random.choice((scenario.antidote_type, scenario.poison_type, "", ""))
-    said = random.choice((HUNGRY, f"{random.choice(scenario.crew)} broke the ship.", "", ""))
-    before = (observation.day, max(1, observation.turn - 1), chosen.name, "")
-    stairs = [to for to in scenario.levels if to in scenario.levels[observation.place[0]].stairs]
-    return replace(
-        observation,
-        mates=tuple(beside if mate is chosen and random.random() < 0.5 else mate for mate in observation.mates),
-        backpack={**observation.backpack, **({rare: random.randint(1, scenario.gather_amount)} if rare else {})},
-        symptoms=random.choice(("", "", "", "early")),
-        accused=random.random() < 0.3 and observation.phase.vote,
-        messages=(*observation.messages, *([Said(*before, said)] if said else [])),
-        stair=(random.choice(stairs), 0, 0) if stairs and random.random() < 0.2 else observation.stair,
-        note=f"You poisoned {chosen.name}." if observation.role == "traitor" and random.random() < 0.2 else "",
-    )
+def _in_company(observation: Observation, random: Random) -> Observation:
+    """The observation with one of the things that the whole repertoire turns on, or with none of them."""
+    scenario, chosen = observation.scenario, random.choice(observation.mates)
+    herbs, poison = ({kind: random.randint(1, 3)} for kind in (scenario.antidote_type, scenario.poison_type))
+    stairs = [level for level in scenario.levels if level in scenario.levels[observation.place[0]].stairs]
+    heard = Said(observation.day, observation.turn - 1, chosen.name, "", random.choice((HUNGRY, "Eve broke the ship.")))
+    beside = replace(chosen, status="alive", place=observation.place)
+    match random.randrange(10):
+        case 0:  # somebody is ill
+            return _with(observation, replace(beside, symptoms="early"), random.choice((herbs, {})))
+        case 1:  # the sailor itself is
+            carried = {**observation.backpack, **random.choice((herbs, {}))}
+            return replace(observation, symptoms="early", backpack=carried, sos_sent=random.random() < 0.5)
+        case 2:  # it has been accused
+            carried = {**observation.backpack, **random.choice((poison, {}))}
+            return replace(observation, accused=observation.phase.vote, backpack=carried)
+        case 3:  # it has heard something
+            return replace(_with(observation, beside, random.choice(({"apple": 3}, {}))), messages=(heard,))
+        case 4 | 5:  # it is alone with somebody, and may have poison
+            away = replace(observation, mates=tuple(replace(mate, place=None) for mate in observation.mates))
+            return _with(away, beside, random.choice((poison, {})))
+        case 6 if stairs:
+            return replace(observation, stair=(random.choice(stairs), 0, 0))
+        case 7 if observation.role == "traitor":
+            return replace(observation, note=f"You poisoned {chosen.name}.")
+    return observation
+
+
+def _with(observation: Observation, mate: Mate, carried: dict[str, int]) -> Observation:
+    mates = tuple(mate if one.name == mate.name else one for one in observation.mates)
+    return replace(observation, mates=mates, backpack={**observation.backpack, **carried})
 
 
 def _synthetic_turn(observation: Observation, random: Random) -> int:
