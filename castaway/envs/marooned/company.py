@@ -98,7 +98,7 @@ def _food(observation: Observation) -> Wishes:
     full = observation.ate or stored or any(kind in observation.backpack for kind in foods)
     asked = any(one.speaker == observation.name and one.text == HUNGRY for one in observation.messages)
     alone = all(mate.place != observation.place for mate in living(observation))
-    late = observation.phase.work or turns_left(observation) < 2
+    late = observation.phase.work or turns_left(observation) < 2 or suspect(observation)
     return [] if full or asked or alone or late else [_do("SAY", HUNGRY, aim="hungry")]
 
 

@@ -14,16 +14,17 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
 from castaway.config.errors import CastawayError
 from castaway.envs.marooned.actions import parse_action
+from castaway.envs.marooned.engine import OUT_OF_TURNS
 from castaway.envs.marooned.environment import MaroonedEnvironment
 from castaway.envs.marooned.observation import Observation, phase_at
-from castaway.envs.marooned.scenario import Scenario, load_scenario
+from castaway.envs.marooned.scenario import Repertoire, Scenario, load_scenario
 from castaway.rollout.episodes import Row
 from castaway.tasks.reply import parse_reply
 from castaway.tools.marooned.rulebook import SCENARIOS
@@ -171,9 +172,20 @@ def _talk(moments: Sequence[Row]) -> list[Data]:
 
 
 def _knowledge(scenario: Scenario, head: Row, moments: Sequence[Row]) -> dict[str, list[Data]] | None:
-    """What each sailor knew in each moment; None if the episode differs from the saved one when it is played again."""
-    environment = MaroonedEnvironment(scenario.name, "compact")
-    known: dict[str, list[Data]] = {name: [] for name in scenario.crew}
+    """What each sailor knew in each moment; None if the episode differs from the saved one when it is played again.
+
+    A saved episode does not name the budget of its turns and the repertoire of the scripts either.
+    """
+    last = moments[-1]
+    clock = (last["day"] - 1) * scenario.turns_per_day + last["turn"]
+    turns = clock if last.get("ending") == OUT_OF_TURNS else None
+    played = (MaroonedEnvironment(scenario.name, "compact", turns, one) for one in get_args(Repertoire))
+    known = (_played_again(environment, head, moments) for environment in played)
+    return next((one for one in known if one is not None), None)
+
+
+def _played_again(environment: MaroonedEnvironment, head: Row, moments: Sequence[Row]) -> dict[str, list[Data]] | None:
+    known: dict[str, list[Data]] = {name: [] for name in environment.agents}
     try:
         environment.reset(head["task_id"], head.get("seat", ""))
         for moment in moments:
@@ -181,7 +193,7 @@ def _knowledge(scenario: Scenario, head: Row, moments: Sequence[Row]) -> dict[st
             # Through JSON, so that tuples become lists as in the saved moment.
             if json.loads(json.dumps(environment.snapshot())) != saved:
                 return None
-            for name in scenario.crew:
+            for name in environment.agents:
                 known[name].append(_known(environment.observation(name)))
             if not environment.done:
                 environment.step({name: said["action"] for name, said in moment.get("said", {}).items()})

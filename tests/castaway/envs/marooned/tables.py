@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from castaway.envs.marooned.actions import Action, parse_action, read
 from castaway.envs.marooned.engine import Game
-from castaway.envs.marooned.scenario import Scenario, load_scenario
+from castaway.envs.marooned.scenario import Repertoire, Scenario, load_scenario
 from castaway.envs.marooned.state import Pile, Place, Sailor
 from castaway.tasks.environment import Refusal
 
@@ -12,8 +12,8 @@ from castaway.tasks.environment import Refusal
 class Table(Game):
     """A game whose pieces a test may move before each turn."""
 
-    def __init__(self, scenario: str = "classic", seed: int = 1) -> None:
-        super().__init__(load_scenario(scenario), seed)
+    def __init__(self, scenario: str = "classic", seed: int = 1, repertoire: Repertoire = "core") -> None:
+        super().__init__(load_scenario(scenario, repertoire=repertoire), seed)
 
     @property
     def scenario(self) -> Scenario:

@@ -101,7 +101,7 @@ def perturb(world: World, watcher: Sailor, random: Random) -> None:
 @given(seed=st.integers(0, 10**6), turns=st.integers(0, 30))
 @settings(max_examples=25)
 def test_no_text_and_no_rule_changes_with_what_is_hidden(scenario: str, seed: int, turns: int) -> None:
-    table, random = Table(scenario, seed), Random(seed)
+    table, random = Table(scenario, seed, "whole"), Random(seed)
     if scenario == "classic":
         table.world.turn = 10 if seed % 2 else 80  # into the exploration, or the discussion
     play_a_while(table, random, turns)

@@ -29,9 +29,9 @@ def answers(script: Script) -> Callable[[Sequence[Prompt]], list[Generation]]:
     return speak
 
 
-def played(task_id: int, seat: str, script: Script, scenario: str = "skiff") -> list[dict[str, Any]]:
-    """The rows of an episode, read back from JSON."""
-    environment = MaroonedEnvironment(scenario, "compact")
+def played(task_id: int, seat: str, script: Script, scenario: str = "skiff", **game: Any) -> list[dict[str, Any]]:
+    """The rows of an episode, read back from JSON; `game` is what a run sets beside the scenario."""
+    environment = MaroonedEnvironment(scenario, "compact", **game)
     teacher = RulesTeacher(environment.rules)
     [episode] = play_episodes(lambda: environment, [(task_id, seat)], answers(script), teacher, keep_snapshots=1)
     head = {"task_id": task_id, "seat": seat, "success": episode.outcome.success, "ending": episode.outcome.ending}

@@ -23,6 +23,12 @@ def test_an_episode_is_played_again_as_it_was(seat: str) -> None:
     }
 
 
+@pytest.mark.parametrize("seat", ["crew", "all", "self"])
+def test_an_episode_of_all_verbs_and_few_turns_is_played_again_too(seat: str) -> None:
+    rows = played(12, seat, {}, turns=5, repertoire="whole")
+    assert len(rows) == 7 and replay_data(rows)["known"] is not None
+
+
 def test_changes_of_piles_add_up() -> None:
     rows = played(5, "all", {})
     piles: dict[str, object] = {}
