@@ -42,7 +42,18 @@ def fetch(source: Given, root: Path, scratch: Path, packages: Path) -> tuple[Any
             model, tokenizer = _from_path(root / source.path, source.path, folder)
     if tokenizer.chat_template is None:
         raise CastawayError(f"{source.origin} has no chat template; name a model that was trained for conversation")
+    require_rows(model, tokenizer, source.origin)
     return model, tokenizer
+
+
+def require_rows(model: Any, tokenizer: Any, name: str) -> None:
+    """Refuse a tokenizer with tokens that the model has no embedding of, as after adding some without resizing it."""
+    known, last = model.get_input_embeddings().num_embeddings, max(tokenizer.get_vocab().values())
+    if last >= known:
+        raise CastawayError(
+            f"{name} has a tokenizer with token {last} ({tokenizer.convert_ids_to_tokens(last)}), and embeddings of "
+            f"{known} tokens; resize the model's embeddings, or use the tokenizer that it was trained with"
+        )
 
 
 def save(model: Any, tokenizer: Any, folder: Path) -> None:
@@ -80,12 +91,28 @@ def _from_path(path: Path, name: str, folder: Path) -> tuple[Any, Any]:
 def _plain(place: str | Path, name: str, revision: str | None = None) -> tuple[Any, Any]:
     try:
         tokenizer = AutoTokenizer.from_pretrained(place, revision=revision)
-        model = AutoModelForCausalLM.from_pretrained(place, revision=revision, dtype=torch.bfloat16)
+        model = whole_model(place, torch.bfloat16, revision)
+    except CastawayError as error:
+        raise CastawayError(f"{name} {error}") from None
     except Exception as error:  # from no network to a cut file: transformers documents no list
         raise CastawayError(f"{name} cannot be loaded: {first_line(error)}") from error
     for argument in ("is_local", "local_files_only"):  # how it was loaded; transformers would save it
         tokenizer.init_kwargs.pop(argument, None)
     return model, tokenizer
+
+
+def whole_model(place: str | Path, dtype: torch.dtype, revision: str | None = None) -> Any:
+    """A model whose files hold all of its weights: transformers draws those that are missing or have other sizes.
+
+    CastawayError, which lacks the name of the model, if some do not.
+    """
+    model, told = AutoModelForCausalLM.from_pretrained(place, revision=revision, dtype=dtype, output_loading_info=True)
+    drawn = sorted({*told["missing_keys"], *(name for name, *_ in told["mismatched_keys"])})
+    if drawn:
+        raise CastawayError(
+            f"lacks {len(drawn)} of its weights, such as {drawn[0]}; take the files and the config.json of one model"
+        )
+    return model
 
 
 def fetch_file(source: PackageParams, file: Path, kept: Path) -> None:

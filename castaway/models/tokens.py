@@ -1,23 +1,23 @@
 """Chat messages as tokens: the template, the stop tokens and the padding of a model; and rows of tokens as tensors."""
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
 import torch
-from jinja2 import TemplateError
 from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoTokenizer, GenerationConfig, PreTrainedTokenizerBase
 
-from castaway.config.errors import CastawayError
+from castaway.config.errors import CastawayError, first_line
 from castaway.tasks.environment import Message
 
 DAY = datetime(2024, 7, 26)
 SETTINGS: dict[str, Any] = {"enable_thinking": False, "date_string": "26 Jul 2024", "strftime_now": DAY.strftime}
 """For every template: without them Qwen3's would begin a train of thought, and others write today's date."""
 KEPT = 2_000_000  # tokens of prompts that are kept: of the order of 50 MB
+FORMS = ((False, True), (False, False), (True, True), (True, False))
+"""How a template may take messages: whether content in parts, and whether a system message."""
 MARK = "castaway-reply"  # a reply that is rendered once, to find out what the template writes after a reply
 
 
@@ -111,14 +111,19 @@ class ChatTokenizer:
     def _find_form(self) -> None:
         """How the template takes messages: their content as a text or in parts, and a system message or none."""
         asked = [{"role": role, "content": f"castaway-{role}"} for role in ("system", "user")]
-        for self._in_parts, self._takes_system in ((False, True), (False, False), (True, True), (True, False)):
-            with suppress(TemplateError):  # as Gemma's raises for a system message
+        faults: list[str] = []
+        for self._in_parts, self._takes_system in FORMS:
+            try:
                 text = self._render(asked, True)
-                if text.count("castaway-system") == text.count("castaway-user") == 1:
-                    return
+            except Exception as error:  # as Gemma's raises for a system message; or whatever a template computes
+                faults.append(first_line(error))
+                continue
+            if text.count("castaway-system") == text.count("castaway-user") == 1:
+                return
+        broken = len(faults) == len(FORMS)
+        told = f"cannot be used: {faults[0]}" if broken else "does not write what system and user say once each"
         raise CastawayError(
-            f"the chat template of {self.tokenizer.name_or_path!r} does not write what system and user say once each; "
-            "mend the template, or use another instruct model"
+            f"the chat template of {self.tokenizer.name_or_path!r} {told}; mend it, or use another instruct model"
         )
 
     def _find_ending(self, stops: Sequence[int]) -> str:

@@ -5,6 +5,7 @@ They must be set before torch, transformers, DVC, MLflow or Prefect is imported:
 
 import gc
 import hashlib
+import io
 import os
 import re
 import subprocess
@@ -13,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic, sleep
+from urllib.request import getproxies
 
 import psutil
 
@@ -52,6 +54,7 @@ A section takes less time than waking a thread. Spinning saves a third of a trai
 of its own, and makes it ten times as long where threads share a core."""
 WATCHED_SECONDS = 0.5  # how long the idle cores are measured, in seconds
 
+LOOPBACK = ("127.0.0.1", "localhost", "::1")  # what no proxy can reach
 OF_HOOKS = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")
 RANKS = ("RANK", "LOCAL_RANK", "GROUP_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
@@ -84,9 +87,15 @@ def find_root() -> Path:
 def silence(root: Path) -> None:
     """Switch telemetry off, keep the files of MLflow inside the repository, and leave out GPUs that are not for us.
 
-    Ranks that a cluster's scheduler has set are dropped: torchrun alone says which processes train together.
+    Ranks that a cluster's scheduler has set are dropped: torchrun alone says which processes train together. So is what
+    `accelerate launch` would have a trainer do. Servers of this host are asked without a proxy.
     """
     os.environ.update(SILENT)
+    for name in [name for name in os.environ if name.startswith("ACCELERATE_")]:
+        del os.environ[name]
+    if getproxies():
+        names = [*os.environ.get("no_proxy", os.environ.get("NO_PROXY", "")).split(","), *LOOPBACK]
+        os.environ["no_proxy"] = os.environ["NO_PROXY"] = ",".join(dict.fromkeys(filter(None, names)))
     if not is_member():
         for name in [name for name in os.environ if name in RANKS]:
             del os.environ[name]
@@ -95,6 +104,13 @@ def silence(root: Path) -> None:
     if gpus is not None:
         amd = Path("/dev/kfd").exists()
         os.environ.setdefault("HIP_VISIBLE_DEVICES" if amd else "CUDA_VISIBLE_DEVICES", ",".join(map(str, gpus)))
+
+
+def take_any_text() -> None:
+    """What was typed in another encoding, or a terminal cannot show, becomes a question mark instead of an error."""
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def settled(params: Params, base: Base | None = None, processes: int = 1) -> dict[str, str]:

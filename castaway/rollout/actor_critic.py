@@ -18,6 +18,7 @@ from safetensors.torch import save_file
 from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel
+from transformers.modeling_layers import GradientCheckpointingLayer
 
 from castaway.models.folded import folded
 from castaway.models.logprobs import by_chunks, hidden_states_at, next_token_logits, token_scores
@@ -114,15 +115,17 @@ class ActorCritic(nn.Module):
         """Context in which gradient checkpointing, if the model has it on, is in effect.
 
         The models of transformers do it in training mode only, and keep no keys and values then, which sampling needs.
+        What is in a layer stays as it was: in training mode it would drop out, and sampling did not.
         """
-        if torch.is_grad_enabled() and self.causal.is_activation_checkpointing:
-            self.policy.train()
-            try:
-                yield
-            finally:
-                self.policy.eval()
-        else:
+        on = torch.is_grad_enabled() and self.causal.is_activation_checkpointing
+        layers = [one for one in self.causal.modules() if on and isinstance(one, GradientCheckpointingLayer)]
+        for layer in layers:
+            layer.training = True
+        try:
             yield
+        finally:
+            for layer in layers:
+                layer.training = False
 
     def _token_scores(
         self, hidden: torch.Tensor, tokens: torch.Tensor, temperature: float, learn_entropy: bool

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from castaway.bases.sources import require_rows, whole_model
 from castaway.config.bases import Dtype
 from castaway.config.errors import CastawayError, first_line
 from castaway.models.policy import load_model
@@ -22,10 +23,13 @@ def check_folder(folder: Path, dtype: Dtype) -> list[str]:
     if not (folder / "config.json").is_file():
         raise CastawayError(f"{folder} holds no model (config.json is missing); name a folder of transformers")
     try:
-        model = load_model(folder, dtype=dtype)
+        model = load_model(folder, dtype=dtype) if dtype == "nf4" else whole_model(folder, getattr(torch, dtype)).eval()
+    except CastawayError as error:
+        raise CastawayError(f"{folder} {error}") from None
     except Exception as error:  # from a cut file to an unknown class: transformers documents no list
         raise CastawayError(f"{folder} cannot be loaded: {first_line(error)}") from error
     tokenizer, window = ChatTokenizer.load(folder), window_of(model)
+    require_rows(model, tokenizer.tokenizer, str(folder))
     stops = tokenizer.tokenizer.convert_ids_to_tokens(sorted(tokenizer.stops))
     drawn = _sampled(model, tokenizer, folder)
     read = check_model(model, str(folder))

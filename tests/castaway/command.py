@@ -13,7 +13,7 @@ from castaway.tools.cli.main import app
 ROOT = Path(__file__).parents[2]
 
 
-def castaway(*arguments: str, at: Path = ROOT, typed: str = "") -> Result:
+def castaway(*arguments: str, at: Path = ROOT, typed: str | bytes = "") -> Result:
     with chdir(at):
         return CliRunner().invoke(app, arguments, input=typed)
 

@@ -1,14 +1,17 @@
 """Whatever names a model that exists already, the same kind of folder comes out, or one sentence says what is wrong."""
 
+import re
 from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, GenerationConfig
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 from castaway.bases.sources import Given, fetch, save
 from castaway.config.bases import HubParams, PathParams
+from castaway.tools.check_model import check_folder
 from tests.castaway.bases.given import write_gguf
 from tests.castaway.command import refused
 from tests.miniature import GIVEN
@@ -83,6 +86,28 @@ def test_a_model_without_a_chat_template_or_with_half_a_file_is_refused(folder: 
     for name, data in content(folder).items():
         (tmp_path / name).write_bytes(data[: len(data) // 2] if name == "model.safetensors" else data)
     assert refusal(placed(path="."), tmp_path).startswith(". cannot be loaded: ")
+
+
+def test_weights_that_are_not_in_the_files_are_not_drawn(folder: Path, tmp_path: Path) -> None:
+    for name, data in content(folder).items():
+        (tmp_path / name).write_bytes(data)
+    weights = load_file(tmp_path / "model.safetensors")
+    whole, name = dict(weights), "model.layers.1.mlp.up_proj.weight"
+    for changed in ({}, {name: weights[name][:1].clone()}):
+        save_file(
+            {**{key: one for key, one in whole.items() if key != name}, **changed}, tmp_path / "model.safetensors"
+        )
+        assert refusal(placed(path="."), tmp_path).startswith(
+            f". lacks 1 of its weights, such as {name}; take the files"
+        )
+        assert f"lacks 1 of its weights, such as {name}" in refused(check_folder, tmp_path, "float32")
+    save_file(whole, tmp_path / "model.safetensors")
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<|tool|>"]})
+    tokenizer.save_pretrained(tmp_path)
+    told = r"has a tokenizer with token (\d+) \(<\|tool\|>\), and embeddings of \1 tokens; resize"
+    assert re.search(told, refusal(placed(path="."), tmp_path))
+    assert re.search(told, refused(check_folder, tmp_path, "float32"))
 
 
 def test_a_model_of_the_hub_is_the_one_of_its_commit(

@@ -1,14 +1,20 @@
 """How a stage's threads wait, what is set for it, and the commit that it runs with."""
 
 import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
+import httpx
 import pytest
 from sqlalchemy import create_engine
 
 from castaway.config.params import Params
 from castaway.processes import environment
 from castaway.processes.environment import ASLEEP, AVX2, AWAKE, STEADY, revision, settle, waiting
+from castaway.processes.servers import free_port
 from castaway.tasks.registry import read_params
 from flows.stage import base_of
 from tests.castaway.command import refused
@@ -86,9 +92,42 @@ def test_ranks_of_a_scheduler_are_dropped_and_those_of_torchrun_kept(monkeypatch
     assert "WORLD_SIZE" not in os.environ
 
 
+def test_no_trainer_does_what_was_meant_for_another_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "bf16")
+    environment.silence(ROOT)
+    assert not [name for name in os.environ if name.startswith("ACCELERATE_")]
+
+
 def test_git_looks_into_the_folder_and_not_where_a_hook_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "another"))
     assert environment.git(tmp_path, "init", "--quiet") == "" and (tmp_path / ".git").is_dir()
+
+
+def test_a_server_of_this_host_is_asked_without_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    environment.silence(ROOT)
+    assert "NO_PROXY" not in os.environ
+    monkeypatch.setenv("NO_PROXY", "intranet")
+    monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{free_port()}")
+    environment.silence(ROOT)
+    assert os.environ["no_proxy"].split(",")[0] == "intranet"
+    with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server, ThreadPoolExecutor(1) as beside:
+        beside.submit(server.handle_request)
+        assert httpx.get(f"http://127.0.0.1:{server.server_port}").status_code == 501
+    with pytest.raises(httpx.ConnectError):
+        httpx.get("http://elsewhere.example")
+
+
+@pytest.mark.parametrize("command", ["castaway", "flows"])
+def test_a_terminal_without_unicode_shows_something_else(command: str) -> None:
+    """The error names what was typed."""
+    words = ["params", "\N{SNOWMAN}.yaml"] if command == "castaway" else ["pipeline", "\N{SNOWMAN}"]
+    module = "castaway.tools.cli.main" if command == "castaway" else "flows"
+    variables = {**os.environ, "PYTHONIOENCODING": "ascii:strict"}
+    done = subprocess.run([sys.executable, "-m", module, *words], cwd=ROOT, env=variables, capture_output=True)
+    assert (done.returncode, done.stderr.count(b"\n")) == (2, 1) and b"?" in done.stderr
 
 
 def test_a_clone_of_another_user_is_told_with_the_remedy_of_git(

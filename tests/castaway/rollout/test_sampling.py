@@ -21,6 +21,7 @@ from castaway.rollout.sampling import (
     sample_replies,
     shared_prefix,
 )
+from tests.castaway.models.classes import model_of
 from tests.castaway.rl.small import stirred, student
 
 PROMPTS = [[5, 6, 7], [8], [9, 10, 11, 12, 13, 14, 15], [16, 17], [5, 6, 7]]
@@ -159,6 +160,18 @@ def test_gradient_checkpointing_gives_the_same_gradients_and_leaves_sampling_alo
     assert replies[0] == replies[1]
     for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other)
+
+
+def test_gradient_checkpointing_does_not_begin_to_drop_out() -> None:
+    """GPT-2's configuration has a dropout of 0.1 in attention and elsewhere."""
+    policy = new_adapter(model_of("gpt2"), LoraParams(rank=2, alpha=2)).eval()
+    actor = ActorCritic(policy)
+    batch, found = actor.batch([([5, 6, 7], [8, 9, 10, 11]), ([5], [6, 7])]), []
+    for checkpointing in (False, True):
+        if checkpointing:
+            actor.causal.activation_checkpointing_enable({"use_reentrant": False})
+        found.append(actor.score(batch, 1.0).logprobs)
+    assert torch.equal(*found)
 
 
 def test_adapters_are_in_float32_on_weights_in_bfloat16() -> None:

@@ -58,6 +58,7 @@ FORMS: dict[str, Any] = {
     "closing": lambda said: {"content": f"{said}\nI hope that helps."},
     "parts": lambda said: {"content": [{"type": "text", "text": said}]},
     "tool": lambda said: {"content": None, "tool_calls": [{"function": {"name": "verdict", "arguments": said}}]},
+    "reasoning": lambda said: {"content": "", "reasoning_content": f"Is it legal?\n{said}"},
     "surrogate": lambda said: {"content": said.replace("So\\n", "So\\ud800")},
     "refusal": lambda said: {"content": None, "refusal": "I cannot judge that."},
 }
@@ -126,7 +127,7 @@ class Handler(BaseHTTPRequestHandler):
             self._answer(question, json.dumps(verdict(question)), model=f"{question['model']}-2026-11-30")
         elif word in FORMS:
             self._answer(question, FORMS[word](json.dumps(verdict(question))))
-        elif word == "impostor":
+        elif word == "alias":
             self._answer(question, json.dumps(verdict(question)), model="somebody-else")
         else:
             self._answer(question, json.dumps(verdict(question, **ODD_VERDICTS.get(word, {}))))

@@ -39,7 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def chat(folder: Path | str, typed: str, *options: str) -> Result:
+def chat(folder: Path | str, typed: str | bytes, *options: str) -> Result:
     return castaway("chat", str(folder), *options, typed=typed)
 
 
@@ -52,6 +52,11 @@ def test_it_answers_every_line_in_the_template_of_the_model(folder: Path) -> Non
     first = clean("".join(load_chat(folder, plain, 0.0, 64).answer("what is so"))).encode()
     printed = result.stdout.encode()
     assert printed.startswith(first) and printed.rstrip(b"\n").endswith(first)
+
+
+def test_bytes_that_are_no_text_are_an_odd_question(folder: Path) -> None:
+    result = chat(folder, b"what \xff\xc3\x28 is so\n", "--temperature", "0")
+    assert result.exit_code == 0 and result.stdout, result.stderr
 
 
 def test_the_reward_model_says_what_it_thinks(folder: Path, tmp_path: Path) -> None:
