@@ -102,13 +102,12 @@ def _plain(place: str | Path, name: str, revision: str | None = None) -> tuple[A
 
 
 def whole_model(place: str | Path, dtype: torch.dtype, revision: str | None = None) -> Any:
-    """A model whose files hold all of its weights: transformers draws those that are missing or have other sizes.
+    """A model whose files hold all of its weights: transformers would draw those that are missing.
 
     CastawayError, which lacks the name of the model, if some do not.
     """
     model, told = AutoModelForCausalLM.from_pretrained(place, revision=revision, dtype=dtype, output_loading_info=True)
-    drawn = sorted({*told["missing_keys"], *(name for name, *_ in told["mismatched_keys"])})
-    if drawn:
+    if drawn := sorted(told["missing_keys"]):
         raise CastawayError(
             f"lacks {len(drawn)} of its weights, such as {drawn[0]}; take the files and the config.json of one model"
         )
