@@ -155,7 +155,7 @@ def load_params(path: Path, game_model: GameModel, code_of: CodeOf) -> Params:
 def _code(params: Params, code_of: CodeOf) -> Iterator[tuple[str, str, str]]:
     """For each run and base model: its place, the `code` that it names, and the right one."""
     for name, run in params.tasks.items():
-        yield f"tasks.{name}", run.code, code_of([run.task])
+        yield f"tasks.{name}", run.code, code_of([run.task, *getattr(run.game, "tasks", ())])
     for name, base in params.bases.items():
         made_by = base.path if isinstance(base, PathParams) else MADE_BY
         yield f"bases.{name}", base.code, code_of(base.tasks) if base.tasks else made_by

@@ -19,7 +19,7 @@ from pydantic import Field, ValidationError
 
 from castaway.config.section import Section
 from castaway.tasks.environment import Message, Rules
-from castaway.tasks.verdict import WORST_PENALTY, Attempt, TeacherOutage
+from castaway.tasks.verdict import WORST_PENALTY, Attempt, TeacherOutage, Verdict
 from castaway.teacher.chat_client import ServerFault
 
 Item = TypeVar("Item")
@@ -111,6 +111,14 @@ def parse_answer(text: str) -> Answer:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"])) or "the answer"
         raise ValueError(f"{place}: {first['msg'][0].lower()}{first['msg'][1:]}") from None
+
+
+def answer_text(verdict: Verdict) -> str:
+    """A verdict as an answer that the schema allows, written as a server with that schema makes a model write it."""
+    tenths = round(10 * verdict.penalty)
+    penalty = tenths / 10 if tenths % 10 else tenths // 10
+    fields = {"valid": verdict.valid, "action": verdict.action, "penalty": penalty, "critique": verdict.critique}
+    return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
 
 
 async def ask(
