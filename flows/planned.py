@@ -23,11 +23,11 @@ from flows.display import Display
 from flows.locks import driver_lock
 from flows.logs import new_log
 from flows.pipeline_run import PipelineRun
-from flows.plan import plan, repo_of, require_devices, unchanged
+from flows.plan import repo_of, require_devices, unchanged
 from flows.remote import build_remotely, sent
 from flows.scheduler import Memory, Watcher, count_gpus, schedule
 from flows.steps import POOL, Outcome, Step
-from flows.teacher import Weights, on_gpus, serving_for, what_to_serve
+from flows.teacher import Weights, on_gpus, plan_with, serving_for, weights_of, what_to_serve
 
 
 class Engine(Watcher, Protocol):
@@ -55,20 +55,21 @@ class Build:
     def planned(cls, root: Path, targets: Sequence[str], *, force: bool, teacher: Weights | None) -> Build:
         """Plan the build of the targets, or of all stages.
 
-        With `force` every stage runs, even if nothing changed; a `teacher` is served to the stages that use one.
+        With `force` every stage runs, even if nothing changed; a `teacher`, or else the one that params.yaml names, is
+        served to the stages that use one.
         CastawayError if the targets or files are invalid, or this host lacks a device.
         """
         params = read_params(root / "params.yaml")
         environment.silence(root)
         link(root, params)
-        if teacher:
+        if served := teacher or weights_of(params.teacher):
             # Only to fail at once, and not hours later at the first stage that uses the teacher.
-            what_to_serve(root, teacher, params.teacher)
+            what_to_serve(root, served, params.teacher)
         repo = repo_of(root)
         with unchanging(repo):
-            steps = sent(plan(root, targets, repo), load_host(root))
+            steps = sent(plan_with(root, targets, served.adapter if served else "", repo), load_host(root))
             require_devices(root, steps, force=force)
-            if teacher:
+            if served:
                 steps = on_gpus(root, steps, hardware.visible_devices())
             same = frozenset() if force else unchanged(root, steps, repo)
         return cls(root, params, targets, force, teacher, steps, same)
@@ -129,11 +130,8 @@ class Build:
     def _build_here(self, step: Step, places: Sequence[int], variables: dict[str, str], *, in_slots: bool) -> Outcome:
         on_gpu = step.device != "cpu"
         visible = visible_variables(step.device, places) if on_gpu and count_gpus(self.steps) > 1 else {}
-        served = (
-            serving_for(self.root, step.address, self.teacher, self.params.teacher, visible)
-            if self.teacher
-            else nullcontext()
-        )
+        weights, teacher = self.teacher or weights_of(self.params.teacher), self.params.teacher
+        served = serving_for(self.root, step.address, weights, teacher, visible) if weights else nullcontext()
         slot = gpus.occupy(step.device, places, step.address) if on_gpu and in_slots else nullcontext()
         with slot, served:
             log = new_log(self.root, step.address)

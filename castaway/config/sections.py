@@ -49,6 +49,12 @@ class TeacherParams(Section):
     """The URL of the server. Its API key, if it needs one, is read from the environment: CASTAWAY_TEACHER_KEY."""
     model: Annotated[str, Field(min_length=1)]
     """The model's name on the server."""
+    weights: str = ""
+    """What the driver serves at `url` for the stages that ask: a folder, or the name of a Hugging Face model. Empty: a
+    server that runs already, or what `--teacher` names."""
+    adapter: str = ""
+    """A LoRA adapter of those weights, which is then the model of that name; if a stage makes this folder, it is built
+    before a stage asks."""
     cascade: bool
     """Ask the model only about replies that the rules object to."""
     override_legal: bool
@@ -71,6 +77,12 @@ class TeacherParams(Section):
     """The server counts as down after this many seconds of failures only."""
     answer_tokens: PositiveInteger
     """Largest length of an answer, in tokens."""
+
+    @model_validator(mode="after")
+    def _weights_below(self) -> Self:
+        if self.adapter and not self.weights:
+            raise ValueError(f"adapter is {self.adapter!r}, expected weights beside it, which it belongs to")
+        return self
 
 
 class DatasetParams(StageSection):

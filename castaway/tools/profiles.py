@@ -22,6 +22,7 @@ FOLDER = Path("profiles")
 PARAMS = "params.yaml"
 CODE = ("castaway", "flows", "stages")
 """Folders whose content DVC hashes: files that are no longer in the repository must not stay in the copy."""
+VLLM = ".venv-vllm"
 BUILT = ("dvc.lock", "data")  # outputs, in the repository as in the copy. They are not copied
 
 
@@ -120,6 +121,9 @@ def prepare(root: Path, place: Path, profile: Path) -> None:
     # Git ignores the folder of the copy. DVC would refuse to work there if it used git.
     (place / ".dvc" / "config.local").write_text("[core]\n    no_scm = true\n", "utf-8")
     link(place, read_params(place / PARAMS))
+    # vLLM is not copied, nor installed again for each copy.
+    if (root / VLLM).is_dir() and not (place / VLLM).exists():
+        (place / VLLM).symlink_to((root / VLLM).resolve())
 
 
 def check_fit(params: Params, place: Path, targets: Sequence[str]) -> None:
