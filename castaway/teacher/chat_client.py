@@ -100,7 +100,7 @@ class ChatClient:
         self._http = httpx.AsyncClient(
             headers=headers, limits=limits, timeout=endpoint.attempt_seconds, follow_redirects=False, trust_env=False
         )
-        self.counts: Counter[str] = Counter()  # tries and faults by kind
+        self.counts: Counter[str] = Counter()  # tries, tokens of answers, and faults by kind
         self._last = ""
 
     async def close(self) -> None:
@@ -177,6 +177,7 @@ class ChatClient:
             if told := completion.get("error"):  # some servers send it with status 200
                 raise ServerFault("server error", self._says(f"failed: {json.dumps(told)[:300]}"), True)
             text, model = _text_of(completion["choices"][0]["message"]), completion["model"]
+            self.counts["answer tokens"] += int((completion.get("usage") or {}).get("completion_tokens", 0))
         except (ValueError, KeyError, IndexError, TypeError, AttributeError):
             raise ServerFault("not JSON", self._says("sent something other than a chat completion"), True) from None
         # An alias, or the date of a snapshot; `transformers serve` appends the revision to the name.

@@ -1,4 +1,4 @@
-"""`castaway teacher`: serve a teacher model, and check its verdicts."""
+"""`castaway teacher`: serve a teacher model, check its verdicts, and measure how well it judges."""
 
 from contextlib import closing
 from dataclasses import replace
@@ -106,3 +106,34 @@ def check(
             f"{teacher.unusable_share:.0%} of the answers cannot be used, and the rules judged instead, more than "
             f"teacher.most_unusable ({chosen.teacher.most_unusable:.0%}); try another model"
         )
+
+
+@app.command()
+def measure(
+    model: Annotated[
+        list[str] | None, typer.Option(help="The server's name of a model; default: teacher.model.")
+    ] = None,
+    run: Annotated[str, typer.Option(help="The run that trains a judge.")] = "judge",
+    turns: Annotated[int, typer.Option(min=1, help="Held-out turns that each model is asked about.")] = 200,
+    url: Annotated[str | None, typer.Option(help="The server: http://HOST:PORT/v1; default: teacher.url.")] = None,
+    to: Annotated[Path | None, typer.Option(help="A JSON file for the figures, with examples of disputes.")] = None,
+    root: Annotated[Path, typer.Option(help="The repository, or a copy in which a profile was built.")] = Path(),
+) -> None:
+    """Compare the first answers of models with the verdicts of the rules, on turns that no judge was trained on.
+
+    Example: `castaway teacher measure --root scratch/teacher --model base --model smollm2-judge`.
+    """
+    import json
+
+    from castaway.tasks.registry import read_params
+    from castaway.teacher.served import endpoint_of
+    from castaway.tools.agreement import agreement_table, held_out_turns, judge_of
+    from castaway.tools.agreement import measure as measured
+
+    params = read_params(root / "params.yaml")
+    server, asked = endpoint_of(params.teacher), held_out_turns(params, run, turns, root)
+    endpoints = [replace(server, url=url or server.url, model=name) for name in model or [server.model]]
+    figures = [measured(judge_of(params, run), endpoint, asked) for endpoint in endpoints]
+    if to:
+        to.write_text(json.dumps(figures, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    typer.echo(agreement_table(figures))
