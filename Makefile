@@ -43,7 +43,7 @@ PLUGINS ?= $(filter-out plugins/verifiers,$(wildcard plugins/*))
 
 # The driver runs as many stages in parallel as the cores and `threads` allow; DVC decides whether a stage must run.
 # `dvc repro` alone builds the same, one stage after another. The output of each stage is in scratch/logs.
-repro: setup
+repro: setup $(if $(filter teacher,$(PROFILE)),setup-vllm)
 	@$(ENV) python -m flows $(if $(PROFILE),profile $(PROFILE),pipeline) $(TARGETS)
 
 demo: setup
