@@ -1,1 +1,1 @@
-"""Twenty games of OpenSpiel as one text environment and one task."""
+"""Games of OpenSpiel as one text environment and one task."""

@@ -84,8 +84,8 @@ def _taken(cells: dict[str, str], move: str) -> str:
 
 
 def sight(observation: Observation) -> list[MoveValue]:
-    """Take the king, keep the own one out of reach, and take more than is lost to what is in sight."""
-    state, cells = _guess(observation), _cells(observation.text)
+    """Take the king, keep the own one out of reach, take more than is lost to what is in sight; otherwise leave the king."""
+    cells, state = _cells(observation.text), _guess(observation)
 
     def move_value(action: int, move: str) -> MoveValue:
         taken, promoted = _taken(cells, move), move[-1].lower() if "=" in move else "p"
@@ -93,7 +93,7 @@ def sight(observation: Observation) -> list[MoveValue]:
             return MoveValue(WORTH["k"], "win")
         lost, gained = _in_reach(state.child(action)), WORTH.get(taken, 0) + WORTH[promoted] - WORTH["p"]
         kind = "takes" if taken else "promote" if "=" in move else "quiet"
-        return MoveValue(gained - lost, "risk" if lost > gained else kind)
+        return MoveValue(gained - lost - 0.5 * (move[0] == "K"), "risk" if lost > gained else kind)
 
     return [move_value(*both) for both in zip(observation.numbers, observation.moves, strict=True)]
 
@@ -108,12 +108,15 @@ def _in_reach(state: Any) -> int:
 def _guess(observation: Observation) -> Any:
     """The position as it is seen; if the other king is not, it stands on the unseen cell farthest from the own one."""
     cells, king = _cells(observation.text), "K" if observation.side == "White" else "k"
-    if king.swapcase() not in cells.values():
-        home = next(cell for cell, mark in cells.items() if mark == king)
-        unseen = [cell for cell, mark in cells.items() if mark == "?"]
-        cells[max(unseen, key=lambda cell: _distance(cell, home))] = king.swapcase()
+    at = {mark: cell for cell, mark in cells.items()}
+    unseen = [cell for cell, mark in cells.items() if mark == "?"]
+    if king.swapcase() not in at:
+        cells[max(unseen, key=lambda cell: _distance(cell, at[king]))] = king.swapcase()
     size, marks = int(observation.parameters["board_size"]), "".join(cells.values()).replace("?", ".")
-    rows = [re.sub(r"\.+", lambda gap: str(len(gap.group())), marks[at : at + size]) for at in range(0, size**2, size)]
+    rows = [
+        re.sub(r"\.+", lambda gap: str(len(gap.group())), marks[start : start + size])
+        for start in range(0, size**2, size)
+    ]
     fen = f"{'/'.join(rows)} {observation.side[0].lower()} - - 0 1"
     return pyspiel.load_game(observation.game.name, {"board_size": size, "fen": fen}).new_initial_state()
 

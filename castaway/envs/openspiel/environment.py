@@ -1,4 +1,4 @@
-"""Twenty games of OpenSpiel as one text environment.
+"""Games of OpenSpiel as one text environment.
 
 - Agents: `player`. The task id selects the game, the player's place in it, and the seeds; see
   `castaway.envs.openspiel.ids`.

@@ -1,4 +1,4 @@
-"""The twenty games of OpenSpiel: their rules in a line, their variants, what a player sees, and what success is.
+"""The games of OpenSpiel: their rules in a line, their variants, what a player sees, and what success is.
 
 **Text.** A player is shown `observation_string(player)`, or `information_state_string(player)` if a game has no such
 text or leaves the bets out of it. It is never shown `str(state)`, which contains the hands of all players.

@@ -1,4 +1,4 @@
-"""The scripted players of all twenty games, and preference pairs by the value of moves.
+"""The scripted players of all games, and preference pairs by the value of moves.
 
 The expert knows only the observation. In games with perfect information it first looks a few moves ahead (`boards`).
 Apart from that, and in all other games, it uses the heuristic values of `boards` and `chance`. Ties go to the first

@@ -7,7 +7,7 @@
   only some moves are safe, those that do not allow the opponent to win at once. It does not choose a move.
 
 An action is the number of a move in the menu, or in the full rendering its name. Numbers start at 1, in OpenSpiel's
-order, so the form is the same in twenty games, which a tiny model needs. An instruct model writes the name of the move,
+order, so the form is the same in all games, which a tiny model needs. An instruct model writes the name of the move,
 as a person would, and need not count.
 """
 

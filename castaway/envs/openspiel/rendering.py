@@ -2,8 +2,9 @@
 
 - `compact`, for small models: one word for each fact. A cell has the same name on every board, a letter for the column
   and a number for the row; `+a1` is the player's own mark and `-a1` the opponent's. So a position is a set of words,
-  and no empty cells have to be counted. In Hex the player that connects left and right sees the board mirrored, so that
-  both sides play the same game.
+  and no empty cells have to be counted. Where a tiny model would have to count for each move, the moves stand behind
+  the number: `left3 c4 f5`. In Hex the player that connects left and right sees the board mirrored, so that both sides
+  play the same game.
 - `full`, for people and instruct models: boards are drawn with letters for the columns and numbers for the rows, and a
   move is called by the cell that it is made in. Games without a function of this rendering are never trained.
 """

@@ -1,4 +1,4 @@
-"""Twenty games of OpenSpiel as a task: players, curriculum, preference pairs, and comparison with a tree search."""
+"""Games of OpenSpiel as a task: players, curriculum, preference pairs, and comparison with a tree search."""
 
 import re
 from collections.abc import Mapping, Sequence
