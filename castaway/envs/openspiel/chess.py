@@ -84,7 +84,7 @@ def _taken(cells: dict[str, str], move: str) -> str:
 
 
 def sight(observation: Observation) -> list[MoveValue]:
-    """Take the king, keep the own one out of reach, take more than is lost to what is in sight; otherwise leave the king."""
+    """Take the king, keep the own one out of reach, take more than is lost in sight, and move the king last."""
     cells, state = _cells(observation.text), _guess(observation)
 
     def move_value(action: int, move: str) -> MoveValue:
