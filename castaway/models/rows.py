@@ -170,7 +170,8 @@ def visible(ends: torch.Tensor) -> torch.Tensor:
     The tokens of a tree stand in depth-first order: all that follow a token, up to its end, have it on their path.
     """
     columns = torch.arange(ends.shape[1], device=ends.device)
-    return ((columns <= columns[:, None]) & (columns[:, None] < ends[:, None, :]))[:, None]
+    sees = columns[:, None] < ends[:, None, :]
+    return sees.logical_and_(columns <= columns[:, None])[:, None]  # in place: at 9,000 tokens a mask has 180 MB
 
 
 def merged(rows: Sequence[list[int]], width: int, branches: Sequence[int] | None = None) -> list[Tree]:
