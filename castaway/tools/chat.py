@@ -18,6 +18,7 @@ from castaway.models.tokens import ChatTokenizer
 from castaway.tasks.environment import Message
 from castaway.tasks.registry import read_params
 from castaway.tools.transcript import clean
+from castaway.tools.view import TaskView, Unanswered
 from castaway.tools.weights import quieten
 
 if TYPE_CHECKING:
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
 
 Ask = Callable[[str], tuple[Message, ...]]
 """Makes a task's prompt from a typed line: an optional system message and a user message."""
-Remark = Callable[[Sequence[Message], str], str]
-"""Makes a remark on a reply, given the conversation before it; it is shown next to the score."""
+Faulty = Callable[[Sequence[Message], str], bool]
+"""Whether a reply to a conversation is not fit to be shown."""
+DRAWS, LEAST = 2, 0.3  # how often a reply is drawn until one is fit, and the temperature from the second time on
 CUT = " ... (cut: it repeats itself)"
 LONGEST = 16  # largest number of tokens of the piece that is repeated
 TIMES, TOKENS = 4, 12  # a piece is a loop when it stands there this often in a row, and makes up this many tokens
@@ -40,6 +42,7 @@ class Chat:
     temperature: float  # 0 always takes the most likely token
     max_new_tokens: int
     one_turn: bool = False  # whether each line starts a new conversation
+    faulty: Faulty | None = None  # whether a reply is not fit to be shown; if given, replies are shown when complete
     history: list[Message] = field(default_factory=list)
     cut: int = 0  # number of answers that were cut because they repeated themselves
 
@@ -47,10 +50,21 @@ class Chat:
         """Yield the reply to a line, piece by piece; both become part of the history."""
         self._remember(self.ask(line))
         pieces: list[str] = []
-        for piece in self._stream():
+        for piece in self._checked(self.faulty) if self.faulty else self._stream(self.temperature):
             pieces.append(piece)
             yield piece
+        self.cut += pieces[-1:] == [CUT]
         self.history.append({"role": "assistant", "content": "".join(pieces)})
+
+    def _checked(self, faulty: Faulty) -> Iterator[str]:
+        """A whole reply, one that is fit to be shown."""
+        for draw in range(DRAWS):
+            *_, cut = pieces = list(self._stream(max(self.temperature, LEAST) if draw else self.temperature))
+            if cut != CUT and not faulty(self.history, "".join(pieces)):
+                yield "".join(pieces)
+                return
+        self.history.pop()
+        raise Unanswered("I cannot put that into words; please ask it in another way.")
 
     def _remember(self, messages: Sequence[Message]) -> None:
         """Append the messages, without a second system message; delete the oldest turns if the history is too long."""
@@ -64,10 +78,10 @@ class Chat:
             # A question and its reply go together.
             del self.history[first : first + 2]
 
-    def _stream(self) -> Iterator[str]:
+    def _stream(self, temperature: float) -> Iterator[str]:
         tokens = torch.tensor([self.tokenizer.prompt(self.history)], device=self.model.device)
         streamer = TextIteratorStreamer(self.tokenizer.tokenizer, skip_prompt=True, skip_special_tokens=True)
-        sampled = {"do_sample": True, "temperature": self.temperature, "top_k": 0}
+        sampled = {"do_sample": True, "temperature": temperature, "top_k": 0}
         loop = LoopStop(tokens.shape[1])
         arguments = {
             "input_ids": tokens,
@@ -76,14 +90,13 @@ class Chat:
             "eos_token_id": sorted(self.tokenizer.stops),
             "pad_token_id": self.tokenizer.pad,
             "stopping_criteria": StoppingCriteriaList([loop]),
-            **(sampled if self.temperature else {"do_sample": False}),
+            **(sampled if temperature else {"do_sample": False}),
         }
         thread = Thread(target=self._generate, args=(streamer,), kwargs=arguments)
         thread.start()
         yield from streamer
         thread.join()
         if loop.stopped:
-            self.cut += 1
             yield CUT
 
     def _generate(self, streamer: TextIteratorStreamer, **arguments: Any) -> None:
@@ -117,23 +130,27 @@ def load_scorer(root: Path, run: str, tokenizer: ChatTokenizer) -> RewardScorer:
     return RewardScorer.load(reward, start, [sft], tokenizer)
 
 
-def converse(chat: Chat, scorer: RewardScorer | None, remark: Remark | None) -> None:
-    """Read lines and print the replies while they are generated, until the input ends."""
+def converse(chat: Chat, scorer: RewardScorer | None, view: TaskView) -> None:
+    """Read lines and print the replies, until the input ends; with a scorer each one's score and the view's remark."""
     for line in _lines():
         if line == "/new" or chat.one_turn:
             chat.history.clear()
         if line == "/new":
             continue
         try:
+            if source := view.chat_source(line):
+                print(f"  [{clean(source)}]", flush=True)
             for piece in chat.answer(line):
                 print(clean(piece), end="", flush=True)
+        except Unanswered as excuse:
+            print(clean(str(excuse)), end="")
         except CastawayError as error:
             print(f"error: {error}", end="")
         else:
             *asked, said = chat.history
-            notes = [f"reward model {scorer.score([(asked, said['content'])])[0]:+.2f}"] if scorer else []
-            notes += [remark(asked, said["content"])] if remark else []
-            print(f"\n  [{', '.join(notes)}]" if notes else "", end="")
+            if scorer:
+                score, remark = scorer.score([(asked, said["content"])])[0], view.chat_remark(asked, said["content"])
+                print(f"\n  [reward model {score:+.2f}{', ' if remark else ''}{remark}]", end="")
         print(flush=True)
     if chat.cut:
         print(f"answers cut because they repeated themselves: {chat.cut}", file=sys.stderr)

@@ -30,11 +30,17 @@ Chart = tuple[Mapping[str, Any], str]
 State = Callable[[Row], Iterable[str]]  # the lines about a moment itself, above those about what happened in it
 
 
+class Unanswered(CastawayError):
+    """Why a typed line gets no answer, in a friendly sentence: it is no mistake."""
+
+
 class TaskView:
     """How a task is shown to people; the methods here are the defaults."""
 
     chats: bool = False  # whether one can talk to a model of this task
     one_turn: bool = False  # whether each line of a chat is an episode of its own, as where an episode is one question
+    facts: Path | None = None  # file or folder with what a user knows; only where `looks_up`
+    looks_up: bool = False  # whether a chat looks up what is known
 
     def __init__(self, task: str, game: Section | None = None) -> None:
         self.task = task
@@ -46,6 +52,14 @@ class TaskView:
         Example: `return ({"role": "user", "content": f"question: {line}"},)`. By default the line as it is.
         """
         return ({"role": "user", "content": line},)
+
+    def chat_source(self, line: str) -> str:
+        """What the prompt for a line was made from, shown above the reply; by default nothing."""
+        return ""
+
+    def chat_fault(self, messages: Sequence[Message], answer: str) -> bool:
+        """Whether an answer is not fit to be shown and is to be drawn again; asked where a chat is `one_turn`."""
+        return False
 
     def chat_remark(self, messages: Sequence[Message], answer: str) -> str:
         """A remark shown next to the reward model's score of an answer, for example `"level 2"`; by default empty."""

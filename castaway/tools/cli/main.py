@@ -123,6 +123,7 @@ def configure(
 def chat(
     model: Annotated[Path | None, typer.Argument(help="Folder of the model; default: data/RUN/merge.")] = None,
     run: Annotated[str, typer.Option(help="Use the prompts of this run's task; a known fact may follow a |.")] = "",
+    facts: Annotated[Path | None, typer.Option(help="Look up facts here too: a text file, or a folder.")] = None,
     score: Annotated[bool, typer.Option("--score", help="Show the reward model's score, and the level.")] = False,
     temperature: Annotated[float, typer.Option(min=0.0, help="0: always the most likely token.")] = CHAT_TEMPERATURE,
     max_new_tokens: Annotated[int, typer.Option(min=1, help="Maximum length of a reply, in tokens.")] = CHAT_TOKENS,
@@ -138,8 +139,8 @@ def chat(
     from castaway.tasks.registry import read_params
     from castaway.tools.view import TaskView, view_of
 
-    if not run and (score or model is None):
-        raise CastawayError("name a model's folder or a --run; --score needs a --run")
+    if not run and (score or facts or model is None):
+        raise CastawayError("name a model's folder or a --run; --score and --facts need a --run")
     view = TaskView("")
     if run:
         views = {name: view_of(one.task, one.game) for name, one in read_params(root / "params.yaml").tasks.items()}
@@ -147,6 +148,9 @@ def chat(
         if run not in chats:
             raise CastawayError(f"there is no chat with the run {run!r}; {did_you_mean(run, chats)}")
         view = views[run]
+        if facts and not view.looks_up:
+            raise CastawayError(f"a chat with the run {run!r} looks nothing up; leave out --facts")
+        view.facts = facts
     folder = model or root / "data" / run / "merge"
     if not (folder / "config.json").is_file():
         raise CastawayError(f"{folder} holds no model (config.json is missing); `dvc repro` builds data/RUN/merge")
@@ -156,9 +160,10 @@ def chat(
 
     seed_everything(seed, threads=1)
     conversation = load_chat(folder, view.chat_messages, temperature, max_new_tokens)
-    conversation.one_turn = view.one_turn
+    if view.one_turn:
+        conversation.one_turn, conversation.faulty = True, view.chat_fault
     scorer = load_scorer(root, run, conversation.tokenizer) if score else None
-    converse(conversation, scorer, view.chat_remark if score else None)
+    converse(conversation, scorer, view)
 
 
 def push(
