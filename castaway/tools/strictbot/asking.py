@@ -38,23 +38,24 @@ class Asking:
         """
         typed, mark, told = line.partition("|")
         asked, clause = self._language.prompts.typed(typed), clause_of(typed)
+        if self._compact:
+            asked = re.sub(r"[,;:.!?]+(?=\s)", "", asked)
         if mark:
-            fact = self._language.prompts.typed(told)
-            return self._about(asked, clause, told.strip(), fact) if self._compact else Observation(asked, fact), TYPED
-        if not self._own and (known := self._language.fact_about(asked)):
-            return Observation(with_capitals(asked, known) if self._compact else asked, known), BANK
-        rewritten, arithmetic = computed(clause) or (clause, None)
-        facts = [arithmetic] if arithmetic else self._facts.sharing(clause)
-        found = observation_of(rewritten, facts)
+            known = self._language.prompts.typed(told)
+            return self._about(asked, clause, told.strip(), known) if self._compact else Observation(
+                asked, known
+            ), TYPED
+        same = self._by_core.get(stems_of(clause)) or self._as_in_bank(asked)
+        found = None if same and not self._own else self._found(clause)
+        if same and not (found and found[1].source != BANK):
+            return same, BANK
         if found and self._compact:
             return found[0], found[1].source
-        if same := self._by_core.get(stems_of(clause)):
-            return same, BANK
-        related = [found[1]] if found else [arithmetic] if arithmetic else self._facts.sharing(clause, RELATED)
+        related = [found[1]] if found else self._facts.sharing(clause, RELATED)
         if not related or self._compact:
             raise Unanswered(self._excuse(typed, related))
-        known = related[0].text
-        return Observation(asked, sentence(known) if related[0].family else known), related[0].source
+        fact = related[0]
+        return Observation(asked, sentence(fact.text) if fact.family else fact.text), fact.source
 
     @property
     def _compact(self) -> bool:
@@ -70,16 +71,23 @@ class Asking:
         rows = (one for one in self._language.bank.questions if one.form in ("open", "conclusion") and self._compact)
         return {stems_of(core_of(one.asked)): one.observation for one in rows}
 
+    def _as_in_bank(self, asked: str) -> Observation | None:
+        fact = self._language.fact_about(asked)
+        return Observation(with_capitals(asked, fact) if self._compact else asked, fact) if fact else None
+
+    def _found(self, clause: str) -> tuple[Observation, Fact] | None:
+        rewritten, arithmetic = computed(clause) or (clause, None)
+        return observation_of(rewritten, [arithmetic] if arithmetic else self._facts.sharing(clause))
+
     def _about(self, asked: str, clause: str, told: str, known: str) -> Observation:
         """The tiny tutor's question about a typed fact, a sentence, or `it is VALUE` as in the bank."""
-        rewritten, arithmetic = computed(clause) or (clause, None)
-        value = value_of(known)
+        value, own = value_of(known), [Fact(told, TYPED)]
         if value == known:
-            found = observation_of(clause, facts := [Fact(told, TYPED)]) or observation_of(rewritten, facts)
+            found = observation_of(clause, own) or observation_of((computed(clause) or (clause,))[0], own)
         elif frame_of(asked)[1] or clause.split(" ")[0] in OPEN or value.split(" ")[0] in ("perhaps", "surely"):
             return Observation(asked, known)
         else:
-            found = observation_of(rewritten, [arithmetic] if arithmetic else self._facts.sharing(clause))
+            found = self._found(clause)
         if not found:
             raise Unanswered(f"I cannot see what that says about it; say both in the same words: {asked} | {told}")
         return found[0] if value == known else Observation(found[0].asked, known)

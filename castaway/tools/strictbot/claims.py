@@ -13,7 +13,7 @@ from typing import NamedTuple
 from castaway.envs.strictbot import compact_questions, english_questions
 from castaway.envs.strictbot.english import difference
 from castaway.envs.strictbot.question_bank import Observation, read
-from castaway.tools.strictbot.facts import TYPED, Fact
+from castaway.tools.strictbot.facts import COMMON, TYPED, Fact
 from castaway.tools.strictbot.wording import COPULAS, OPEN, stems_at, stems_of, written_out
 
 ARTICLES = frozenset(("a", "an", "the"))
@@ -92,8 +92,8 @@ def _names() -> dict[str, str]:
 
 def _asks_for(clause: str, first: str, cut: Cut) -> bool:
     """Whether an open question asks for the value of a cut and about nothing else."""
-    asked, key, value = set(stems_of(clause)) - OPEN, set(stems_of(cut.stem)), set(stems_of(cut.value))
-    fits = key - GENERIC <= asked and asked - GENERIC <= key | value
+    asked, key, value = (set(stems_of(text)) for text in (clause, *cut))
+    fits = key - COMMON - GENERIC <= asked and asked - COMMON - GENERIC <= key | value
     return fits and bool(re.match(ASKED_FOR.get(first, "$"), cut.value))
 
 

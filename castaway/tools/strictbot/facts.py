@@ -9,15 +9,14 @@ from pathlib import Path
 from castaway.config.errors import CastawayError
 from castaway.envs.strictbot import compact_questions, english_questions
 from castaway.envs.strictbot.question_bank import Form, read
-from castaway.tools.strictbot.wording import OPEN, stems_of
+from castaway.tools.strictbot.wording import stems_of
 
 BANK, TYPED, COMPUTED = "the bank", "you", "arithmetic"  # sources of facts; others are names of files
 SUFFIXES = (".md", ".txt")
 LARGEST = 16 * 2**20  # bytes of all files together: their index is kept in memory
 CANDIDATES = 100  # facts that the search ranks first and that are looked at
-COMMON = OPEN | set(
-    stems_of("i you he she it we they me my your this that there and or of to in on at by with from so")
-)
+COMMON = set(stems_of("what which who whose where when why how i you he she it we they me my your this that there and"))
+COMMON |= set(stems_of("or of to in on at by with from so"))
 SAID_SHORTER = {
     r"the number of (.+?) (?:of|in) (.+) is (\d+)": r"\2 has \3 \1",
     r"the colour of (.+) is (.+)": r"\1 is \2",

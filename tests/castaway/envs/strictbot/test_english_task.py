@@ -86,8 +86,8 @@ def test_a_chat_asks_as_the_run_was_trained() -> None:
     assert shown["content"] == "Question: " + typed.replace(" | ", "\nKnown: ")
     said = str(Reply("x", "That is wrong. Water boils at 100 °C at sea level. Please correct it."))
     assert full.chat_remark([shown], said) == f"level 3: {NAMES[3]}"
-    *_, shown = compact.chat_messages("Is it so? | it is so.")
-    assert shown["content"] == "asked is it so ?\ntold yes\nknown it is so"
+    *_, shown = compact.chat_messages("Is it true that it is so? | it is so.")
+    assert shown["content"] == "asked is it true that it is so ?\ntold yes\nknown it is so"
     said = str(Reply("x", "no, that is wrong, it is so so please correct it"))
     assert compact.chat_remark([shown], said) == f"level 3: {NAMES[3]}"
     with pytest.raises(CastawayError, match=r"behind a bar: Who am I\? \| "):
