@@ -1,8 +1,10 @@
 """Whatever names a model that exists already, the same kind of folder comes out, or one sentence says what is wrong."""
 
+import json
 import re
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -106,6 +108,35 @@ def test_weights_that_are_not_in_the_files_are_not_drawn(folder: Path, tmp_path:
     told = r"has a tokenizer with token (\d+) \(<\|tool\|>\), and embeddings of \1 tokens; resize"
     assert re.search(told, refusal(placed(path="."), tmp_path))
     assert re.search(told, refused(check_folder, tmp_path, "float32"))
+
+
+@pytest.mark.parametrize(
+    ("name", "changed", "told"),
+    [
+        ("generation_config.json", {"temperature": 0.6, "top_p": 0.9, "do_sample": False}, ""),
+        ("tokenizer_config.json", {"extra_special_tokens": ["<|im_end|>"]}, ""),
+        ("tokenizer_config.json", {"pad_token": "<|im_end|>"}, ""),
+        ("config.json", {"use_cache": False, "dtype": "float16"}, ""),
+        ("config.json", {"attn_implementation": "flash_attention_2"}, ". cannot be loaded: FlashAttention2 "),
+        ("config.json", {"quantization_config": {"quant_method": "awq", "bits": 4}}, ". cannot be loaded: "),
+        ("config.json", {"num_hidden_layers": 3}, r". lacks \d+ of its weights, such as model\.layers\.2\."),
+        ("model.safetensors", b"version https://git-lfs.github.com/spec/v1\n", ". cannot be loaded: "),
+    ],
+)
+def test_what_lies_beside_the_weights_is_taken_or_told(
+    folder: Path, tmp_path: Path, name: str, changed: bytes | dict[str, Any], told: str
+) -> None:
+    for other, data in content(folder).items():
+        (tmp_path / other).write_bytes(data)
+    file = tmp_path / name
+    file.write_bytes(
+        changed if isinstance(changed, bytes) else json.dumps(json.loads(file.read_text()) | changed).encode()
+    )
+    if told:
+        assert re.match(told, refusal(placed(path="."), tmp_path))
+    else:
+        save(*fetch(placed(path="."), tmp_path, tmp_path / "scratch", tmp_path), tmp_path / "out")
+        assert len(check_folder(tmp_path / "out", "float32")) == 6
 
 
 def test_a_model_of_the_hub_is_the_one_of_its_commit(

@@ -66,7 +66,7 @@ def test_any_reply_comes_back(chat: tuple[str, ChatTokenizer], text: str) -> Non
         ("", "has no chat template"),
         ("{% for m in messages[1:] %}{{ m['content'] }}{% endfor %}", "does not write what system and user say"),
         ("{% for m in messages %}{{ m['role'] + ': ' + m['content'] + '\n' }}{% endfor %}", "writes no stop token"),
-        ("{% for m in messages %}{{ m['content'] }}", r"cannot be used: .*Expected.*endfor"),
+        ("{% for m in messages %}{{ m['content'] }}", "cannot be used: Unexpected end of template"),
         ("{{ messages[0]['content'] + 1 }}", "cannot be used: can only concatenate str"),
     ],
 )
