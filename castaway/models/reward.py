@@ -18,6 +18,7 @@ from peft import LoraConfig, PeftModel, set_peft_model_state_dict
 from safetensors.torch import load_file
 from torch import nn
 from transformers import AutoModelForSequenceClassification, PreTrainedModel
+from transformers.modeling_layers import GenericForSequenceClassification
 from transformers.modeling_outputs import SequenceClassifierOutputWithPast
 
 from castaway.config.bases import Dtype
@@ -57,7 +58,11 @@ def sequence_classifier(causal: PreTrainedModel) -> PreTrainedModel:
     config: Any = copy.deepcopy(causal.config)
     config.num_labels = 1
     with torch.device("meta"):
-        classifier: Any = AutoModelForSequenceClassification.from_config(config)
+        try:
+            classifier: Any = AutoModelForSequenceClassification.from_config(config)
+        except ValueError:  # transformers has no such class for Granite and others
+            parent = next(kind for kind in type(causal).__mro__ if kind.__name__.endswith("PreTrainedModel"))
+            classifier = type("SequenceClassifier", (GenericForSequenceClassification, parent), {})(config)
     setattr(classifier, classifier.base_model_prefix, causal.get_decoder())
     classifier.score = nn.Linear(config.get_text_config().hidden_size, 1, bias=False)
     nn.init.normal_(classifier.score.weight, std=config.initializer_range)

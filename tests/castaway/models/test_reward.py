@@ -12,6 +12,7 @@ from castaway.models.policy import load_model, lora_config, new_adapter, save_ad
 from castaway.models.reward import RewardScorer, Scale, sequence_classifier
 from castaway.models.tokens import ChatTokenizer
 from castaway.rollout.actor_critic import ActorCritic
+from tests.castaway.models.classes import model_of
 from tests.castaway.rl.small import stirred
 from tests.families import FAMILIES, write_family
 
@@ -90,3 +91,12 @@ def test_beside_a_policy_it_takes_no_second_model_and_changes_nothing(base: Path
 
 def names_of_trained(actor: ActorCritic) -> list[str]:
     return [name for name, weight in actor.named_parameters() if weight.requires_grad]
+
+
+def test_a_class_that_transformers_has_no_classifier_of_gets_one() -> None:
+    """Granite is one."""
+    causal, tokens = model_of("granite"), torch.tensor([[5, 6, 7]])
+    classifier: Any = sequence_classifier(causal)
+    scores = classifier(input_ids=tokens, attention_mask=torch.ones_like(tokens)).logits
+    hidden = causal.get_decoder()(input_ids=tokens).last_hidden_state[:, -1]
+    torch.testing.assert_close(scores, classifier.score(hidden))
