@@ -43,7 +43,7 @@ def merge(
     dtype = getattr(torch, params.dtype)
     precise = torch.float64 if dtype == torch.float32 and held != "nf4" else None
     adapted: Any = load_policy(base, adapters, held)
-    before = _logits(adapted.to(device).to(precise), probes)
+    before = _logits(_held_in(adapted.to(device), precise), probes)
     # On the host, so that the weights do not depend on the device.
     merged = dequantised(adapted, base) if held == "nf4" else adapted.to("cpu", getattr(torch, held)).merge_and_unload()
     merged.to(dtype)
@@ -51,7 +51,7 @@ def merge(
     tokenizer.save(output)
     del adapted, merged
     reloaded: Any = AutoModelForCausalLM.from_pretrained(output, dtype=dtype).eval()
-    after = _logits(reloaded.to(device).to(precise), probes)
+    after = _logits(_held_in(reloaded.to(device), precise), probes)
     difference = max(float((one - other).abs().max()) for one, other in zip(before, after, strict=True))
     divergence = mean(_divergence(one, other) for one, other in zip(before, after, strict=True))
     if not divergence <= params.tolerance:
@@ -64,6 +64,13 @@ def merge(
         "divergence": float(f"{divergence:.3g}"),
         "parameters": sum(weight.numel() for weight in reloaded.parameters()),
     }
+
+
+def _held_in(model: Any, dtype: torch.dtype | None) -> Any:
+    """The model in a precision, if one is named; transformers' fast products of experts know no float64."""
+    if dtype is not None:
+        getattr(model, "get_base_model", lambda: model)().set_experts_implementation("eager")
+    return model.to(dtype)
 
 
 def _logits(model: Any, prompts: Sequence[torch.Tensor]) -> list[torch.Tensor]:
