@@ -4,8 +4,8 @@ import re
 
 AGAIN = re.compile(r"\b(\w+(?:\W+\w+){0,7})\W+\1\b")
 """One to eight words that stand twice in a row."""
-WITHIN = re.compile(r"\b([^\W\d_]{2,})\1")
-"""A word that begins with the same letters twice."""
+WITHIN = re.compile(r"\b(?!rere)([^\W\d_]{2,})\1")
+"""A word that begins with the same letters twice, unless that is the prefix of `reread`."""
 DOUBLED = frozenset(["that", "had", "very", "really", "so", "no"])
 """Words that English says twice: all that he had had."""
 

@@ -41,10 +41,7 @@ class Asking:
         if self._compact:
             asked = re.sub(r"[,;:.!?]+(?=\s)", "", asked)
         if mark:
-            known = self._language.prompts.typed(told)
-            return self._about(asked, clause, told.strip(), known) if self._compact else Observation(
-                asked, known
-            ), TYPED
+            return self._about(asked, clause, told.strip()), TYPED
         same = self._by_core.get(stems_of(clause)) or self._as_in_bank(asked)
         found = None if same and not self._own else self._found(clause)
         if same and not (found and found[1].source != BANK):
@@ -79,9 +76,12 @@ class Asking:
         rewritten, arithmetic = computed(clause) or (clause, None)
         return observation_of(rewritten, [arithmetic] if arithmetic else self._facts.sharing(clause))
 
-    def _about(self, asked: str, clause: str, told: str, known: str) -> Observation:
-        """The tiny tutor's question about a typed fact, a sentence, or `it is VALUE` as in the bank."""
+    def _about(self, asked: str, clause: str, told: str) -> Observation:
+        """The question about a typed fact; for the tiny tutor that is a sentence, or `it is VALUE` as in the bank."""
+        known = self._language.prompts.typed(told)
         value, own = value_of(known), [Fact(told, TYPED)]
+        if not self._compact:
+            return Observation(asked, known)
         if value == known:
             found = observation_of(clause, own) or observation_of((computed(clause) or (clause,))[0], own)
         elif frame_of(asked)[1] or clause.split(" ")[0] in OPEN or value.split(" ")[0] in ("perhaps", "surely"):

@@ -35,7 +35,7 @@ class Cut(NamedTuple):
 
 def cuts(sentence: str) -> Iterator[Cut]:
     """The ways to cut a sentence: at each `is`, and before the last words, with their preposition and article."""
-    words = sentence.strip().rstrip(".!?").split()
+    words = sentence.strip().rstrip(".!?").split() or [""]
     name = words[0]
     words[0] = name.lower() if name.lower() in compact_questions.bank().all_words else name
     for place, word in enumerate(words[1:-1], 1):
@@ -45,10 +45,11 @@ def cuts(sentence: str) -> Iterator[Cut]:
             if value.startswith("the "):
                 yield Cut(f"{value} {word}", subject)
     links = [word in LINKS for word in words]
-    starts = [place for place in range(2, len(words)) if words[place][0].isdigit() or links[place] > links[place - 1]]
+    begins = [link or word[:1].isdigit() for link, word in zip(links, words, strict=True)]
+    starts = [place for place in range(2, len(words)) if begins[place] and not links[place - 1]]
     for place in reversed(starts or range(max(2, len(words) - 1), len(words))):
         yield Cut(" ".join(words[:place]), " ".join(words[place:]))
-    if len(words) > 2 and name[0].isupper() and words[1].endswith("ed"):
+    if len(words) > 2 and name[:1].isupper() and words[1].endswith("ed"):
         yield Cut(f"the one who {' '.join(words[1:])} is", name)
 
 
@@ -119,8 +120,13 @@ def _excludes(claimed: str, value: str, fact: Fact) -> bool:
         return len(one) <= len(other) and bool(re.search(r"\d", " ".join(one)))
     if fact.family:
         return one in _values()[fact.family]
-    begin, beginning = (text.split(" ")[0].lower() for text in (claimed, value))
-    return begin == beginning or (begin not in LINKS and beginning not in LINKS)
+    begin, beginning = (text.split(" ")[0] for text in (claimed, value))
+    if begin.lower() in LINKS or beginning in LINKS:
+        return begin.lower() == beginning
+    named = value[0].isupper() and len(other) == 1
+    return (one[:-1] == other[:-1] and (named or len(other) > 1)) or any(
+        {one, other} <= own for own in _values().values()
+    )
 
 
 @cache

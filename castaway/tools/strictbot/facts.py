@@ -16,7 +16,7 @@ SUFFIXES = (".md", ".txt")
 LARGEST = 16 * 2**20  # bytes of all files together: their index is kept in memory
 CANDIDATES = 100  # facts that the search ranks first and that are looked at
 COMMON = set(stems_of("what which who whose where when why how i you he she it we they me my your this that there and"))
-COMMON |= set(stems_of("or of to in on at by with from so"))
+COMMON |= set(stems_of("or of to in on at by with from so not"))
 SAID_SHORTER = {
     r"the number of (.+?) (?:of|in) (.+) is (\d+)": r"\2 has \3 \1",
     r"the colour of (.+) is (.+)": r"\1 is \2",

@@ -12,7 +12,6 @@ OPEN = frozenset(("what", "which", "who", "whose", "where", "when", "why", "how"
 FORMS = {"has": "have", "had": "have", "cannot": "not", "never": "not", "for": "of"}
 WRITTEN = {
     r"[\u2018\u2019]": "'",
-    r"^(is|are|was|were|do|does|did|can|has|have)n'?t\b": r"\1",
     r"\b(can|is|are|was|were|do|does|did|has|have|would)n'?t\b": r"\1 not",
     r"\b(what|who|where|when|how|that|it|there)'s\b": r"\1 is",
     r"\b((?:(?:my|your|our|his|her|their|the|a|an) )?\w+)'s (\w+)": r"the \2 of \1",
@@ -24,7 +23,7 @@ WRITTEN = {
 }
 """Short forms and signs, and what is read instead."""
 BEFORE = (
-    r"^(?:hey|hi|hello|ok|okay|so|well|please|pls|and|but|wait|tell me|(?:can|could) you (?:tell me|say|confirm)"
+    r"^(?:h+m+|hey|hi|ok|okay|so|well|please|pls|and|but|wait|tell me|(?:can|could) you (?:tell me|say|confirm)"
     r"|whether|do you know|i(?: would)? (?:think|thought|believe|say|guess|heard|have heard|bet|know)|i want to know"
     r"|that(?= .* )|is it (?:true|right|correct|so)|(?:my|a|some) \w+ (?:says?|said|thinks|thought|told me|claims?)"
     r"|(?:people|they|everyone|everybody) (?:say|believe|think)s?|just to be sure|true or false)\b[,:.!]*\s+"
@@ -60,6 +59,7 @@ def clause_of(text: str) -> str:
         before = clause = clause.strip(" .?!,;:")
         for pattern in (BEFORE, AFTER):
             clause = re.sub(pattern, "", clause, flags=re.IGNORECASE)
+    clause = re.sub(r"^(is|are|was|were|do|does|did|can|has|have) not ", r"\1 ", clause, flags=re.IGNORECASE)
     return re.sub(THERE, r"the number of \2 in \3 is \1", clause, flags=re.IGNORECASE)
 
 

@@ -1,4 +1,4 @@
-"""`castaway chat` as a process, on untrained models that can do no more than stop, or not."""
+"""`castaway chat` as a process, on untrained models that can do no more than stop, or not, and on a small tutor."""
 
 import itertools
 import re
@@ -16,12 +16,18 @@ from typer.testing import Result
 from castaway.bases.tiny import CONTEXT, END, new_model, train_tokenizer
 from castaway.config.errors import CastawayError
 from castaway.config.sections import LoraParams
+from castaway.envs.strictbot.task import Strictbot
 from castaway.models.policy import load_model, lora_config, new_adapter, save_adapter
 from castaway.models.reward import Scale, sequence_classifier
+from castaway.models.tokens import ChatTokenizer
+from castaway.tasks.environment import Prompt
+from castaway.tasks.reply import parse_reply
 from castaway.tools.chat import LONGEST, Chat, load_chat, loops
+from castaway.tools.stutter import stutters
 from castaway.tools.transcript import clean
-from castaway.tools.view import TaskView
+from castaway.tools.view import TaskView, Unanswered, view_of
 from tests.castaway.command import castaway, told
+from tests.castaway.envs.strictbot.renderings import LANGUAGES, TASKS, prompts
 from tests.castaway.rl.small import small_base
 from tests.shipped import ROOT
 
@@ -59,22 +65,74 @@ def test_bytes_that_are_no_text_are_an_odd_question(folder: Path) -> None:
     assert result.exit_code == 0 and result.stdout, result.stderr
 
 
-def test_the_reward_model_says_what_it_thinks(folder: Path, tmp_path: Path) -> None:
+LESSONS = ["is 7 times 8 54", "is 7 times 8 56", "are bats blind?", "is our cat called Rex", "what's 9 + 6?"]
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("facts") / "house.md"
+    path.write_text("# Our house\n- Our cat is called **Mimi**.\n", "utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def tutor(tmp_path_factory: pytest.TempPathFactory, house: Path) -> Path:
+    """A model of two layers that was trained on the expert's replies to a few questions, asked as in a chat."""
+    torch.manual_seed(0)
+    view = view_of("strictbot", TASKS["compact"].game)
+    view.facts = house
+    questions = [view.chat_messages(line) for line in LESSONS]
+    seen = [Prompt("tutor", "tutor", one, LANGUAGES["compact"].prompts.read_back(one)) for one in questions]
+    replies = [str(TASKS["compact"].expert(one)) for one in seen]
+    tokenizer = train_tokenizer([*replies, *(one[-1]["content"] for one in questions)] * 9, 600)
+    path = tmp_path_factory.mktemp("tutor")
+    tokenizer.save_pretrained(path)
+    model, chats = new_model(small_base(), tokenizer), ChatTokenizer.load(path)
+    optimizer = torch.optim.Adam(model.parameters(), 3e-3)
+    for step in range(300):
+        place = step % len(LESSONS)
+        asked, said = chats.prompt(questions[place]), [*chats.piece(replies[place]), min(chats.stops)]
+        labels = torch.tensor([[-100] * len(asked) + said])
+        optimizer.zero_grad()
+        model(torch.tensor([asked + said]), labels=labels).loss.backward()
+        optimizer.step()
+    model.save_pretrained(path)
+    return path
+
+
+def test_a_tutor_answers_what_people_type_and_shows_what_it_used(tutor: Path, house: Path) -> None:
+    typed = "\n".join([*LESSONS, "thank you", "is our cat old"])
+    options = ("--run", "strictbot", "--root", str(ROOT), "--temperature", "0", "--facts", str(house))
+    result = chat(tutor, typed, *options)
+    assert result.exit_code == 0, result.stderr
+    *answers, thanks, unknown = re.split(r"\n(?=  \[|You|I )", result.stdout.strip("\n"))
+    wanted = [("arithmetic", "it is 56", 3), ("arithmetic", "it is 56", 1), ("the bank", "it is not blind", 3)]
+    wanted += [("house.md", "it is called Mimi", 3), ("arithmetic", "it is 15", 1)]
+    for answer, (source, fact, level) in zip(answers, wanted, strict=True):
+        shown, reply = answer.strip().split("\n", 1)
+        assert shown.endswith(f"known from {source}: {fact}]")
+        (judged,) = LANGUAGES["compact"].judge.produced_levels([(parse_reply(reply).action, fact)])
+        assert fact in reply and judged == level
+    assert thanks.startswith("You are welcome") and unknown.startswith("I ")
+    assert "error" not in result.stdout.replace("factual error", "").replace("here is an error", "")
+
+
+def test_the_reward_model_says_what_it_thinks(tutor: Path, tmp_path: Path) -> None:
     task, lora = tmp_path / "data" / "strictbot", LoraParams(rank=2, alpha=2)
-    shutil.copytree(folder, tmp_path / "data" / "answers" / "base")
+    shutil.copytree(tutor, tmp_path / "data" / "answers" / "base")
     shutil.copy(ROOT / "params.yaml", tmp_path)
-    save_adapter(new_adapter(load_model(folder), lora), task / "sft")
-    classifier = sequence_classifier(load_model(folder, [task / "sft"]))
+    save_adapter(new_adapter(load_model(tutor), lora), task / "sft")
+    classifier = sequence_classifier(load_model(tutor, [task / "sft"]))
     settings = lora_config(lora, task_type="SEQ_CLS")
     settings.modules_to_save = ["score"]
     save_adapter(get_peft_model(classifier, settings), task / "reward_model")
     Scale(0.0, 1.0).save(task / "reward_model")
-    options = ("--run", "strictbot", "--score", "--root", str(tmp_path), "--max-new-tokens", "4")
-    result = chat(folder, "why is it so? | it is so.\n", *options)
+    options = ("--run", "strictbot", "--score", "--root", str(tmp_path))
+    result = chat(tutor, "is 7 times 8 54\n", *options)
     assert result.exit_code == 0, result.stderr
     assert re.search(r"\n  \[reward model [+-]\d\.\d\d, (no level|level \d: .+)\]\n$", result.stdout)
     shutil.rmtree(task / "reward_model")
-    assert "dvc repro reward_model@strictbot" in chat(folder, "why\n", *options).stderr
+    assert "dvc repro reward_model@strictbot" in chat(tutor, "why\n", *options).stderr
 
 
 @pytest.mark.parametrize(
@@ -124,6 +182,28 @@ def test_an_answer_that_repeats_itself_is_cut_and_counted(folder: Path) -> None:
     talk = load_chat(folder, plain, 0.0, 200)
     make_it_say(talk, itertools.islice(itertools.cycle(talk.tokenizer.piece(" so is it")), 60))
     assert "".join(talk.answer("what is so")).endswith("(cut: it repeats itself)") and talk.cut == 1
+
+
+def test_a_reply_that_stutters_is_drawn_again_and_never_shown(folder: Path) -> None:
+    talk = load_chat(folder, plain, 0.0, 40)
+    talk.faulty = lambda messages, reply: stutters(reply, messages[-1]["content"])
+    stop, so, is_ = min(talk.tokenizer.stops), talk.tokenizer.piece(" so")[0], talk.tokenizer.piece(" is")[0]
+    make_it_say(talk, iter([is_, is_, stop, is_, so, stop, is_, is_, stop, is_, so, is_, so, stop]))
+    assert "".join(talk.answer("what")) == " is so"
+    with pytest.raises(Unanswered):
+        list(talk.answer("what"))
+    assert len(talk.history) == 2 and talk.cut == 0
+
+
+@pytest.mark.parametrize("reply", ["it isises in the March", "it it", "it is it is so", "no, it is so it is so!"])
+def test_a_stutter_is_seen(reply: str) -> None:
+    assert stutters(reply, "what is so")
+
+
+@pytest.mark.parametrize("task", TASKS.values(), ids=list(TASKS))
+def test_an_expert_never_stutters(task: Strictbot) -> None:
+    for prompt in prompts(task, 0, 25):
+        assert not stutters(str(task.expert(prompt)), prompt.messages[-1]["content"])
 
 
 @given(
