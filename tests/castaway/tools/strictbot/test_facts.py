@@ -54,7 +54,8 @@ def test_what_holds_no_facts_is_told_in_one_line(tmp_path: Path) -> None:
         assert sentence in refused(read_facts, path) and str(path) in refused(read_facts, path)
 
 
-@pytest.mark.parametrize("run", ["", "marooned"])
-def test_facts_need_a_chat_that_looks_them_up(tmp_path: Path, run: str) -> None:
-    options = ["--run", run] if run else []
-    assert "--run" in told(castaway("chat", "nowhere", "--facts", str(tmp_path), *options)) or run
+@pytest.mark.parametrize(
+    ("run", "said"), [([], "need a --run"), (["--run", "marooned"], "no chat with the run 'marooned'")]
+)
+def test_facts_need_a_chat_that_looks_them_up(tmp_path: Path, run: list[str], said: str) -> None:
+    assert said in told(castaway("chat", "nowhere", "--facts", str(tmp_path), *run))
