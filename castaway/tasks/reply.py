@@ -18,6 +18,11 @@ class Reply:
         """The reply as text; `parse_reply` reads it back unchanged if no part holds a line break or outer spaces."""
         return labelled(self.reasoning, self.action)
 
+    @classmethod
+    def read(cls, text: str) -> "Reply":
+        """The reply that `str` writes as this text."""
+        return parse_reply(text)
+
 
 def labelled(reasoning: str, action: str) -> str:
     return f"REASONING: {reasoning}\nACTION: {action}"

@@ -17,7 +17,6 @@ from castaway.config.params import Params
 from castaway.tasks.draws import evaluation_episodes, held_out_pair_episodes, place_of
 from castaway.tasks.environment import HELD_OUT_START, enough, held_out_block, index_at, place_of_block
 from castaway.tasks.registry import load_task, read_params, task_class, task_of
-from castaway.tasks.reply import parse_reply
 from castaway.tasks.task import Task
 from castaway.tools.checker import check_environment
 from castaway.tools.plugins import link
@@ -82,7 +81,7 @@ def _fault_of_player(task: Task[Any], play: Callable[..., Any]) -> str:
                 reply = play(prompt)
                 if refusal := environment.rules.refusal(prompt.observation, reply.action):
                     return f" answers {reply.action!r}, which is not legal: {refusal.sentence}"
-                if parse_reply(str(reply)) != reply:
+                if reply.read(str(reply)) != reply:
                     return f"'s {str(reply)!r} does not parse to the same reasoning and action"
                 actions[prompt.agent] = reply.action
             environment.step(actions)

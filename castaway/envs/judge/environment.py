@@ -7,7 +7,7 @@
 - End: with the other task's episode, in which the verdicts of the rules are executed, whatever the agent says.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -23,9 +23,9 @@ from castaway.teacher.rules import RulesTeacher
 SEAT = "judge"
 IDLE = "I cannot tell"
 RANDOM_ACTION_RATE = 0.5  # of the player whose replies are judged
-# Shares of its replies: as its demonstrator plays, with the reasons of other moves, with an action that was legal
-# earlier or is said twice, in a wrong form; the rest is gibberish.
-AS_PLAYED, OTHER, IMPOSSIBLE, WRONG_FORM = 0.3, 0.2, 0.2, 0.25
+SHARES = (0.3, 0.15, 0.1, 0.2, 0.2, 0.05)
+"""Of its replies: as its demonstrator plays, other moves, without reasoning, with an action that was legal earlier or
+is said twice, in a wrong form, gibberish."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,15 +109,15 @@ class JudgingEnvironment(TextEnvironment):
         legal = rules.legal_actions(prompt.observation)
         illegal = [*(one for one in self._earlier if one not in legal), f"{reply.action}{reply.action}"]
         self._earlier |= dict.fromkeys(legal)
-        slips: Sequence[str] = (
+        said = (
             str(reply),
             str(random.choice(self._task.practice(prompt.observation, random, 4) or [reply])),
+            str(Reply("", reply.action)),
             str(Reply(reply.reasoning, random.choice(illegal))),
             self._task.slip(reply, random),
             "".join(random.sample(str(reply), len(str(reply)))),
         )
-        rest = 1 - AS_PLAYED - OTHER - IMPOSSIBLE - WRONG_FORM
-        return random.choices(slips, (AS_PLAYED, OTHER, IMPOSSIBLE, WRONG_FORM, rest))[0]
+        return random.choices(said, SHARES)[0]
 
     def prompts(self) -> tuple[Prompt, ...]:
         return self._prompts

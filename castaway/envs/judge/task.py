@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from pydantic import SerializeAsAny, ValidationError, field_validator, model_validator
+from pydantic import SerializeAsAny, ValidationError, model_validator
 
 from castaway.config.errors import CastawayError
 from castaway.config.mistakes import explain
@@ -34,6 +34,8 @@ class JudgeParams(Section):
         """The content with `game` as the model of its task."""
         if not (isinstance(content, dict) and isinstance(content.get("task"), str) and "game" in content):
             return content
+        if content["task"] == Judge.name:
+            raise ValueError("task is 'judge', expected another: a judge of judges has no rules to learn from")
         try:
             model = game_model(content["task"])
             return {**content, "game": model.model_validate(content["game"])}
@@ -41,13 +43,6 @@ class JudgeParams(Section):
             raise ValueError(explain(model, error, ("game",))) from None
         except CastawayError as error:
             raise ValueError(str(error)) from None
-
-    @field_validator("task")
-    @classmethod
-    def _not_itself(cls, name: str) -> str:
-        if name == Judge.name:
-            raise ValueError("a judge of judges has no rules to learn from")
-        return name
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -62,6 +57,10 @@ class Verbatim(Reply):
 
     def __str__(self) -> str:
         return self.action
+
+    @classmethod
+    def read(cls, text: str) -> Reply:
+        return cls("", text)
 
 
 class Judge(Task[JudgeParams]):
