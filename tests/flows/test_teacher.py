@@ -18,7 +18,7 @@ from castaway.processes.hardware import Device, visible_variables
 from castaway.processes.servers import free_port
 from castaway.tasks.registry import read_params
 from flows.plan import must_run, plan
-from flows.teacher import Weights, on_gpus, serving_for, what_to_serve
+from flows.teacher import Weights, on_gpus, plan_with, serving_for, uses_teacher, weights_of, what_to_serve
 from tests.flows.conftest import Repository
 from tests.flows.running import until
 from tests.miniature import ROOT, make_clone
@@ -102,6 +102,52 @@ def test_it_is_not_started_for_what_dvc_restores(repository: Callable[[str], Rep
         assert not healthy(port)
     shutil.rmtree(made.root / ".dvc/cache/files")
     assert must_run(made.root, "ppo")
+
+
+TRAINED = """\
+stages:
+  ppo:
+    cmd: echo trained > data/ppo
+    deps: [hull.txt]
+    params: [teacher]
+    outs: [data/ppo]
+  judge:
+    cmd: echo judge > data/judge
+    deps: [data/base]
+    outs: [data/judge]
+  base:
+    cmd: echo base > data/base
+    deps: [hull.txt]
+    outs: [data/base]
+  of_judge:
+    cmd: echo better > data/of_judge
+    deps: [data/judge]
+    params: [teacher]
+    outs: [data/of_judge]
+"""
+
+
+def test_a_judge_that_is_trained_here_is_made_before_it_is_asked(repository: Callable[[str], Repository]) -> None:
+    root = repository(TRAINED).root
+
+    def planned(*targets: str) -> dict[str, tuple[str, ...]]:
+        return {step.address: step.upstream for step in plan_with(root, targets, "data/judge")}
+
+    first = {"base": (), "judge": ("base",)}
+    assert planned() == planned("ppo") == {**first, "ppo": ("judge",)} and list(planned())[:2] == ["base", "judge"]
+    assert planned("of_judge") == {**first, "of_judge": ("judge", "judge")}
+    assert planned("base") == {"base": ()}
+    assert [one.address for one in plan_with(root, ["ppo"], "elsewhere")] == ["ppo"]
+
+
+def test_params_name_what_is_served(root: Path) -> None:
+    assert weights_of(teacher()) is None
+    assert weights_of(teacher(kind="rules", weights="good")) is None
+    assert weights_of(teacher(weights="good", adapter="data/judge/sft")) == Weights("good", adapter="data/judge/sft")
+    (root / "data/good").mkdir(parents=True, exist_ok=True)
+    assert what_to_serve(root, Weights("data/good"), teacher()).weights == str(root / "data/good")
+    assert not uses_teacher(root, "dataset@marooned"), "it asks for texts alone, and none are wanted"
+    assert uses_teacher(root, "ppo@marooned")
 
 
 def test_on_a_gpu_it_takes_the_place_of_one(repository: Callable[[str], Repository]) -> None:

@@ -217,8 +217,9 @@ def test_what_a_stage_reads_stands_in_the_file_and_not_in_the_code(section: type
     """The folder of these models is no dependency of any stage."""
     if section is not sections.GateParams:  # which no stage reads
         defaults = {name for name, field in section.model_fields.items() if not field.is_required()}
-        # These decide what is said and whether a stage stops, but nothing that is built.
-        assert defaults <= ({"most_unusable", "on_unusable"} if section is sections.TeacherParams else set())
+        # These decide what is said, whether a stage stops, and what the driver serves: no stage reads what is built by.
+        of_teachers = {"most_unusable", "on_unusable", "weights", "adapter"}
+        assert defaults <= (of_teachers if section is sections.TeacherParams else set())
         assert not section.__class_vars__
 
 
