@@ -62,7 +62,7 @@ def preloaded(root: Path, params: Params) -> Iterator[dict[str, str]]:
                 yield {SOCKET: path, environment.IMPORTED: read, **environment.FROM_THE_START}
             finally:
                 group.process.kill()
-                group.wait(1.0)
+                group.wait(60.0)  # on a busy machine a killed process takes seconds to end
 
 
 def fork(arguments: Sequence[str]) -> int | None:
