@@ -189,9 +189,8 @@ class PpoParams(StageSection):
     """Which weights the stage hands on: those of the last step, or those that did best in validation."""
     checkpoint_interval: PositiveInteger
     """Number of steps between checkpoints, from which a killed stage goes on; they are deleted in the end."""
-    keep_checkpoints: bool = False
-    """Whether the policy of each checkpoint stays, as an adapter in `scratch/checkpoints/RUN`. No output depends on it,
-    which is why it alone has a default."""
+    keep_checkpoints: bool
+    """Whether the policy of each checkpoint stays, as an adapter in `scratch/checkpoints/RUN`."""
     rollout: RolloutParams
     advantage: AdvantageParams
     loss: LossParams

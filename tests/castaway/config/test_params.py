@@ -60,7 +60,7 @@ WRONG_VALUES = [
     ("ppo.lora.rank", "'16'", "'16'", "a valid integer"),
     ("sft.lora", "16", "16", "a valid dictionary"),
     ("seed", "true", "true", "a valid integer"),
-    ("device", "tpu", "'tpu'", "'cpu', 'cuda' or 'mi300x'"),
+    ("device", "tpu", "'tpu'", "'cpu', 'cuda', 'mi300x' or 'mps'"),
     ("base.heads", "3", "3", "a multiple of heads"),
     ("base.hidden_size", "100", "100", "a multiple of heads"),
     ("base.layers", "1", "'copying'", "'drawn' unless base has at least 2 layers"),

@@ -21,7 +21,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The shipped parameters, with an untrained model in the place of the run's."""
     root = tmp_path_factory.mktemp("run")
     (root / "params.yaml").write_bytes((ROOT / "params.yaml").read_bytes())
-    base, run = root / "data/games/base", root / "data/marooned"
+    base, run = root / "data/island/base", root / "data/marooned"
     seed_everything(1, 1)
     _, tokenizer = student()
     new_model(small_base(), tokenizer.tokenizer).save_pretrained(base)
