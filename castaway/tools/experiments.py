@@ -7,6 +7,7 @@ and published figures are read, so nothing has to be checked out or in the cache
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any, Self
 
@@ -69,14 +70,24 @@ def compared(root: Path, revisions: Sequence[str], run: str = "") -> list[Row]:
             if all(policy in figures for policy in POLICIES):
                 params = effective(document, own)
                 seed = int(params.pop("seed", 0))
-                row = rows.setdefault(json.dumps([own, params], sort_keys=True, default=str), Row(own, params))
+                row = _row_for(rows, own, params, seed, figures)
                 row.experiments.append(name)
-                row.figures.setdefault(seed, figures)
+                row.figures[seed] = figures
     if not rows:
         of = f" of {run}" if run else ""
         raise CastawayError(f"none of {', '.join(names)} has an evaluation{of} whose figures are published in git")
     order = list(dict.fromkeys(row.run for row in rows.values()))
     return sorted(rows.values(), key=lambda row: (order.index(row.run), -row.success(POLICIES[-1]).value))
+
+
+def _row_for(rows: dict[str, Row], run: str, params: Mapping[str, Any], seed: int, figures: Figures) -> Row:
+    """The row of these parameters; a further one for a build that found something else, such as one of other code."""
+    for number in count():
+        key = json.dumps([run, params, number], sort_keys=True, default=str)
+        row = rows.setdefault(key, Row(run, params))
+        if row.figures.get(seed, figures) == figures:
+            return row
+    raise AssertionError
 
 
 def as_table(rows: Sequence[Row]) -> str:

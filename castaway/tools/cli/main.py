@@ -150,6 +150,8 @@ def chat(
         view = views[run]
         if facts and not view.looks_up:
             raise CastawayError(f"a chat with the run {run!r} looks nothing up; leave out --facts")
+        if facts and not facts.exists():
+            raise CastawayError(f"{facts} does not exist")
         view.facts = facts
     folder = model or root / "data" / run / "merge"
     if not (folder / "config.json").is_file():

@@ -85,6 +85,14 @@ def test_the_same_build_counts_once(root: Path) -> None:
     assert row.success("final").low == pytest.approx(0.55)
 
 
+def test_what_other_code_built_with_the_same_parameters_has_a_row_of_its_own(root: Path) -> None:
+    build(root, 1, 5, 0.4)
+    assert [(row.experiments, row.success("final").value) for row in compared(root, ["HEAD~1", "now", "HEAD"])] == [
+        (["HEAD~1"], 0.6),
+        (["now", "HEAD"], 0.4),
+    ]
+
+
 def test_the_command(root: Path) -> None:
     shown = castaway("compare", at=root)
     assert shown.exit_code == 0 and "| red-sail" in shown.output and "90.0 % (85.0 to 95.0)" in shown.output

@@ -55,7 +55,12 @@ def test_what_holds_no_facts_is_told_in_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("run", "said"), [([], "need a --run"), (["--run", "marooned"], "no chat with the run 'marooned'")]
+    ("run", "said"),
+    [
+        ([], "need a --run"),
+        (["--run", "marooned"], "no chat with the run 'marooned'"),
+        (["--run", "strictbot"], "no.txt does not exist"),
+    ],
 )
 def test_facts_need_a_chat_that_looks_them_up(tmp_path: Path, run: list[str], said: str) -> None:
-    assert said in told(castaway("chat", "nowhere", "--facts", str(tmp_path), *run))
+    assert said in told(castaway("chat", "nowhere", "--facts", str(tmp_path / "no.txt"), *run))
