@@ -176,7 +176,7 @@ def format_error(reply: Reply, random: Random) -> str:
 SIMULATIONS = 200  # of the search in one situation
 CLEAR = 0.3  # smallest difference in value that counts as clearly worse; a lost game is 0, a won one 1
 PLAIN_SHARE = 0.25  # share of the pairs in which both replies have a reasoning without content
-TRIES = range(40)  # attempts to find two situations that fit; after that a game gets no more pairs
+TRIES = range(40)  # attempts to find two situations that fit; after that a game beside others gets no more pairs
 
 
 def preference_pairs(prompts: Sequence[Prompt], count: int, random: Random) -> list[PairRow]:
@@ -191,12 +191,15 @@ def preference_pairs(prompts: Sequence[Prompt], count: int, random: Random) -> l
         if len(prompt.observation.moves) > 1:
             by_variant.setdefault((prompt.observation.game.name, prompt.observation.variant), []).append(prompt)
     groups, rows = deque(by_variant.values()), list[PairRow]()
-    while groups and len(rows) < count - 1:
+    for _ in range(count):
+        if not groups or len(rows) >= count - 1:
+            break
         alike = groups.popleft()
         tries = (_two_pairs(random.choice(alike), random.choice(alike), random.random() < PLAIN_SHARE) for _ in TRIES)
-        # A game of which hardly any two situations fit, such as Othello, would be searched for hours.
-        if two := next(filter(None, tries), None):
-            rows += two
+        two = next(filter(None, tries), [])
+        rows += two
+        # A game of which hardly any two situations fit, such as Othello, would be searched for hours beside others.
+        if two or not groups:
             groups.append(alike)
     return rows
 
