@@ -73,14 +73,16 @@ def test_what_cannot_be_served_here_is_told_before_anything_starts(changes: dict
     assert what_to_serve(ROOT, Weights("good", 16), teacher()).cache_gibibytes == 16
 
 
-JUDGED = """\
+PPO = """\
 stages:
   ppo:
     cmd: echo trained > data/ppo
     deps: [hull.txt]
     params: [teacher]
     outs: [data/ppo]
-  sft:
+"""
+JUDGED = f"""\
+{PPO}  sft:
     cmd: echo tuned > data/sft
     deps: [hull.txt]
     outs: [data/sft]
@@ -104,14 +106,8 @@ def test_it_is_not_started_for_what_dvc_restores(repository: Callable[[str], Rep
     assert must_run(made.root, "ppo")
 
 
-TRAINED = """\
-stages:
-  ppo:
-    cmd: echo trained > data/ppo
-    deps: [hull.txt]
-    params: [teacher]
-    outs: [data/ppo]
-  judge:
+TRAINED = f"""\
+{PPO}  judge:
     cmd: echo judge > data/judge
     deps: [data/base]
     outs: [data/judge]
