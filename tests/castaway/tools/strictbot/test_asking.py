@@ -51,6 +51,7 @@ def test_a_question_is_asked_in_the_grammar(typed: str, asked: str, fact: str) -
     ("typed", "said"),
     [
         ("thank you", "You are welcome"),
+        ("thanks a lot!", "You are welcome"),
         ("Hello!", "Hello!"),
         ("shut up you idiot", "friendly"),
         ("What's a good strategy to learn calculus quickly?", "behind a bar"),
