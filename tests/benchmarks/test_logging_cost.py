@@ -26,4 +26,4 @@ def test_lineage_beside_ten_thousand_runs(tmp_path: Path) -> None:
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(path.read_bytes())
     done = castaway("lineage", "marooned", at=tmp_path)
-    assert (done.exit_code, done.stderr) == (0, "") and "base@games" in done.stdout
+    assert (done.exit_code, done.stderr) == (0, "") and "base@island" in done.stdout
