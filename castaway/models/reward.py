@@ -62,7 +62,9 @@ def sequence_classifier(causal: PreTrainedModel) -> PreTrainedModel:
             classifier: Any = AutoModelForSequenceClassification.from_config(config)
         except ValueError:  # transformers has no such class for Granite and others
             parent = next(kind for kind in type(causal).__mro__ if kind.__name__.endswith("PreTrainedModel"))
-            classifier = type("SequenceClassifier", (GenericForSequenceClassification, parent), {})(config)
+            # What its attention and experts can do, transformers finds out by reading the source of its module.
+            own = {"__module__": parent.__module__}
+            classifier = type("SequenceClassifier", (GenericForSequenceClassification, parent), own)(config)
     # The whole base model, so that an adapter's layers have the names that they have in the language model.
     setattr(classifier, classifier.base_model_prefix, causal.base_model)
     classifier.score = nn.Linear(config.get_text_config().hidden_size, 1, bias=False)
