@@ -69,6 +69,8 @@ RANKS = ("RANK", "LOCAL_RANK", "GROUP_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "
 
 FROM_THE_START = {
     "PYTHONHASHSEED": "0",
+    # If it is set, `python -m flows` runs the installed code: in a worktree or a copy for an experiment, another one's.
+    "PYTHONSAFEPATH": "",
     # By default, malloc returns every large tensor to the kernel and requests it again: a third of a training's time.
     "MALLOC_MMAP_THRESHOLD_": "1073741824",
     "MALLOC_TRIM_THRESHOLD_": "8589934592",
@@ -76,7 +78,7 @@ FROM_THE_START = {
     # oneDNN keeps the code that it compiled for 1,024 shapes of products, 0.7 MB for each.
     "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "256",
 }
-"""Variables that a process reads only at its start: a fixed order of sets, and memory that is kept for reuse."""
+"""Variables that a process reads only at its start: a fixed order of sets, whose code runs, and memory for reuse."""
 
 IMPORTED = "CASTAWAY_IMPORTED"
 """Environment variable with the fingerprint of the variables that a forked stage's libraries were imported with."""

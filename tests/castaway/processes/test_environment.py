@@ -111,6 +111,16 @@ def test_git_looks_into_the_folder_and_not_where_a_hook_says(
     assert revision(tmp_path) == clean != "none"
 
 
+def test_a_stage_runs_the_code_of_its_own_folder(tmp_path: Path) -> None:
+    save(tmp_path / "dvc.yaml", "")
+    save(tmp_path / "flows/__init__.py", "")
+    save(tmp_path / "flows/__main__.py", "print('own')\n")
+    variables = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": "1"}
+    command = [sys.executable, "-m", "flows", "base@one"]
+    done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("own\n", "")
+
+
 def test_a_name_may_have_any_bytes(tmp_path: Path) -> None:
     environment.git(tmp_path, "init", "--quiet")
     Path(tmp_path, os.fsdecode(b"caf\xe9.py")).touch()
