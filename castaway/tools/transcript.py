@@ -17,7 +17,7 @@ def episode_text(rows: Sequence[Row]) -> str:
     lines = [heading_of(head), ""]
     for moment, following in pairwise(moments):
         lines += [title(moment), *happenings(moment, following), ""]
-    return "\n".join([*lines, end_of(head)])
+    return "\n".join([*lines, *(_board(moments[-1]) if moments else ()), end_of(head)])
 
 
 def last_turn(rows: Sequence[Row]) -> list[str]:
@@ -45,6 +45,7 @@ def in_heading(moment: Row) -> list[str]:
 
 def happenings(moment: Row, following: Row) -> Iterator[str]:
     """Lines about what all agents did in one moment, and what was new in the following one."""
+    yield from _board(moment)
     said = moment["said"]
     done = _mapping(following.get("actions"))
     for agent in [*said, *(agent for agent in done if agent not in said)]:
@@ -64,6 +65,12 @@ def happenings(moment: Row, following: Row) -> Iterator[str]:
     ship = _mapping(following.get("ship"))
     if ship and ship != moment.get("ship") and all(isinstance(points, int | float) for points in ship.values()):
         yield f"  * The ship: {', '.join(f'{part} {points} %' for part, points in ship.items())}."
+
+
+def _board(moment: Row) -> Iterator[str]:
+    """The lines of a position that is drawn as text."""
+    drawn = moment.get("state")
+    yield from (f"  {clean(line)}" for line in (drawn.rstrip().split("\n") if isinstance(drawn, str) else ()))
 
 
 def _reply(name: str, said: Row) -> Iterator[str]:

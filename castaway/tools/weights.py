@@ -69,6 +69,7 @@ def _settings(path: Path) -> dict[str, Any]:
 
 
 def _of_stage(stage: str, run: str, root: Path) -> Weights:
+    stage = "correction_sft" if stage == "final" else stage  # as the tables call it
     if stage not in CHAINS:
         raise CastawayError(f"the stage {stage!r} makes no policy; {did_you_mean(stage, list(CHAINS))}")
     params = read_params(root / "params.yaml")
