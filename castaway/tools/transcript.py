@@ -16,7 +16,7 @@ def episode_text(rows: Sequence[Row]) -> str:
     head, *moments = rows
     lines = [heading_of(head), ""]
     for moment, following in pairwise(moments):
-        lines += [title(moment), *happenings(moment, following), ""]
+        lines += [title(moment), *_board(moment), *happenings(moment, following), ""]
     return "\n".join([*lines, *(_board(moments[-1]) if moments else ()), end_of(head)])
 
 
@@ -45,7 +45,6 @@ def in_heading(moment: Row) -> list[str]:
 
 def happenings(moment: Row, following: Row) -> Iterator[str]:
     """Lines about what all agents did in one moment, and what was new in the following one."""
-    yield from _board(moment)
     said = moment["said"]
     done = _mapping(following.get("actions"))
     for agent in [*said, *(agent for agent in done if agent not in said)]:
