@@ -185,7 +185,7 @@ def push(
 
     if repository.count("/") != 1 or not all(repository.split("/")):
         raise CastawayError(f"the repository is {repository!r}, expected OWNER/NAME")
-    files, card = upload_of(root, run)
+    files, card = upload_of(root, run, repository)
     if not yes:
         typer.echo(card)
         for name, path in files.items():
