@@ -96,7 +96,7 @@ def quieten() -> None:
 def merge_folder(weights: Weights, output: Path, dtype: str) -> str:
     """Merge an adapter into its model, as the stage `merge` does; returns a sentence on what was written."""
     from castaway.models.merging import merge
-    from castaway.tools.check_model import ASKED
+    from castaway.rollout.trial import ASKED
 
     if output.exists():
         raise CastawayError(f"{output} exists already; name a folder that does not")
