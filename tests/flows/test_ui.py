@@ -163,7 +163,9 @@ def build_from(page: Page, prefect: str, target: str) -> None:
     page.get_by_text("list", exact=True).first.click()
     page.get_by_role("button", name="Add item").click()
     page.locator("textarea").first.fill(target)
-    page.get_by_role("button", name="Submit").click()
+    with page.expect_response(lambda answer: "create_flow_run" in answer.url) as created:
+        page.get_by_role("button", name="Submit").click()
+    assert created.value.ok, created.value.text()
 
 
 def look_at_build(page: Page, prefect: str, name: str, stage: str) -> None:
