@@ -18,10 +18,9 @@ from flows.steps import POOL, Step
 def repo_of(root: Path) -> Any:
     """DVC's view of the repository as it is now; it takes a second."""
     from dvc.exceptions import DvcException
-    from dvc.repo import Repo
 
     try:
-        return Repo(str(root))
+        return dvc_stage.repo_of(root)
     except DvcException as error:
         raise CastawayError(f"DVC cannot be used in {root}: {first_line(error)}") from None
 

@@ -37,6 +37,7 @@ RUNNING: Any = {"type": {"any_": ["RUNNING", "PENDING"]}}  # a filter of Prefect
 EMPTY = Path(sys.prefix) / "prefect.db"
 """A database with Prefect's tables, made by set-up: its hundred migrations take ten seconds."""
 EPHEMERAL = "PREFECT_SERVER_EPHEMERAL_ENABLED"  # Prefect's own setting: false means that no server is to be started
+PASSWORD = "PREFECT_SERVER_API_AUTH_STRING"  # the setting of a server
 
 QUIET = {
     "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
@@ -91,9 +92,12 @@ def server_variables(root: Path, port: int) -> dict[str, str]:
         **QUIET,
         "PREFECT_HOME": str(home(root)),
         "PREFECT_PROFILES_PATH": str(home(root) / "profiles.toml"),
-        "PREFECT_API_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{quoted(home(root) / 'prefect.db')}",
+        # Goes before any name of the setting: the database that the user has set is that of another server.
+        "PREFECT_SERVER_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{quoted(home(root) / 'prefect.db')}",
         "PREFECT_SERVER_UI_API_URL": f"http://{HOST}:{port}/api",
         VARIABLE: f"http://{HOST}:{port}/api",
+        # Whoever starts a server with a password also knows it as a client.
+        **({"PREFECT_API_AUTH_STRING": os.environ[PASSWORD]} if os.environ.get(PASSWORD) else {}),
     }
 
 

@@ -7,7 +7,6 @@ there, as DVC does with everything that was built before. So both machines end w
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
 from castaway.config.errors import CastawayError, first_line
+from castaway.processes.environment import run_git
 from castaway.processes.groups import pause
 from castaway.processes.host_file import Host
 from castaway.processes.servers import VARIABLE, configured
@@ -230,15 +230,14 @@ def transfer(root: Path, *arguments: str) -> None:
 
 
 def git(root: Path, *arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=False)
+    done = run_git(root, *arguments)
     if done.returncode:
         raise CastawayError(f"`git {arguments[0]}` failed in {root}: {' '.join(done.stderr.split())[-200:]}")
     return done.stdout
 
 
 def _has(root: Path, commit: str) -> bool:
-    command = ["git", "cat-file", "-e", f"{commit}^{{commit}}"]
-    return subprocess.run(command, cwd=root, capture_output=True, check=False).returncode == 0
+    return run_git(root, "cat-file", "-e", f"{commit}^{{commit}}").returncode == 0
 
 
 def _but(*names: str) -> list[str]:

@@ -34,6 +34,7 @@ from castaway.rl.sharding import shard
 from castaway.rollout.actor_critic import ActorCritic
 from castaway.rollout.sampling import SamplingRules
 from castaway.rollout.served_policy import ServedSampler, serving_policy
+from castaway.rollout.trial import check_sampler
 from castaway.tasks.draws import place_of
 from castaway.tasks.environment import ids_in_a_row
 from castaway.tasks.registry import task_of
@@ -104,6 +105,8 @@ def run(context: Context) -> dict[str, Any]:
                 validation=[(task_id, seat) for task_id in watched],
                 ranks=ranks,
             )
+            if not url and not context.sharded:
+                check_sampler(actor, tokenizer, f"ppo@{context.run}: the base model {context.base}")
             _train(context, trainer, teacher)
     return _results(context, trainer) if ranks.rank == 0 else {}
 

@@ -33,6 +33,7 @@ LONGEST = (
     "test_stopped.py",
     "test_outage.py",
     "test_families.py",
+    "test_matrix.py",
     "test_ui.py",
     "test_one_run.py",
     "test_sweeps.py",

@@ -47,9 +47,14 @@ def row_of(name: str, root: Path) -> list[str]:
     try:
         clipped = clip_fraction(name, root)
     except CastawayError as error:  # of the trial in `sft`
-        return [kind, "-", "-", "-", f"refused: {str(error).partition(f'; {REMEDY}')[0].partition('. ')[0]}"]
+        return [kind, "-", "-", "-", f"refused: {_reason(error)}"]
     drawn, scored = differences(model)
     return [kind, f"{drawn:.0e}", f"{scored:.0e}", f"{clipped:g}", f"all {len(STAGES)} stages"]
+
+
+def _reason(error: CastawayError) -> str:
+    """Why a model cannot be trained, without its name and the remedy."""
+    return str(error).partition(f"; {REMEDY}")[0].partition(". ")[0].partition("cannot be trained: ")[2]
 
 
 def clip_fraction(name: str, root: Path) -> float:

@@ -13,7 +13,7 @@ from castaway.config.mistakes import did_you_mean, explain
 from castaway.config.params import STAGE_SECTIONS
 from castaway.config.section import Natural, Section
 from castaway.config.sections import LAST_BLOCK
-from castaway.config.yaml_file import read_yaml
+from castaway.config.yaml_file import flatten, read_yaml
 
 FILE = "experiments.yaml"
 SECTIONS = (*STAGE_SECTIONS, "game")
@@ -45,7 +45,8 @@ class Experiment(Section):
         """The values that a build of a variant sets, by dotted key: in the block of the run, and the seed of all."""
         block = {} if self.block is None else {"evaluate.block": self.block}
         changed = {**block, **self.set, **self.variants[variant]}
-        return {"seed": seed, **{f"tasks.{run}.{key}": value for key, value in changed.items()}}
+        # DVC takes values that are numbers, words or lists, and no mappings.
+        return {"seed": seed, **flatten(changed, f"tasks.{run}")}
 
 
 def declared(root: Path) -> dict[str, Experiment]:

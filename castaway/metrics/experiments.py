@@ -40,9 +40,18 @@ def experiment_report(root: Path, address: str, name: str = "") -> str:
     if not path.is_file():
         built = [f"{one.stem}@{one.parts[-3]}" for one in sorted(root.glob("data/*/experiments/*.json"))]
         raise CastawayError(
-            f"{address} has no figures; `python -m flows experiment` builds it, or {did_you_mean(address, built)}"
+            f"{address} has no figures; `python -m flows experiment {address}` builds it. There are figures of "
+            f"{', '.join(built) or 'no other'}"
         )
+    if name and name not in (known := from_file(path, figure_names)):
+        raise CastawayError(f"{address} has no figure {name!r}; {did_you_mean(name, known)}")
     return str(from_file(path, lambda content: experiment_table(content, name)))
+
+
+def figure_names(content: Figures) -> list[str]:
+    """The figures that any policy of an experiment has."""
+    policies = (one["policies"] for row in content["rows"].values() for one in row.values())
+    return sorted({name for of in policies for figures in of.values() for name in figures})
 
 
 def experiment_table(content: Figures, name: str = "") -> str:

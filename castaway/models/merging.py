@@ -47,6 +47,9 @@ def merge(
     # On the host, so that the weights do not depend on the device.
     merged = dequantised(adapted, base) if held == "nf4" else adapted.to("cpu", getattr(torch, held)).merge_and_unload()
     merged.to(dtype)
+    # A base model's settings of generation may lack the token that its template writes after a reply.
+    stops = sorted(tokenizer.stops)
+    merged.generation_config.eos_token_id = stops if len(stops) > 1 else stops[0]
     merged.save_pretrained(output)
     tokenizer.save(output)
     del adapted, merged

@@ -62,10 +62,13 @@ def sequence_classifier(causal: PreTrainedModel) -> PreTrainedModel:
             classifier: Any = AutoModelForSequenceClassification.from_config(config)
         except ValueError:  # transformers has no such class for Granite and others
             parent = next(kind for kind in type(causal).__mro__ if kind.__name__.endswith("PreTrainedModel"))
-            classifier = type("SequenceClassifier", (GenericForSequenceClassification, parent), {})(config)
-    setattr(classifier, classifier.base_model_prefix, causal.get_decoder())
+            # What its attention and experts can do, transformers finds out by reading the source of its module.
+            own = {"__module__": parent.__module__}
+            classifier = type("SequenceClassifier", (GenericForSequenceClassification, parent), own)(config)
+    # The whole base model, so that an adapter's layers have the names that they have in the language model.
+    setattr(classifier, classifier.base_model_prefix, causal.base_model)
     classifier.score = nn.Linear(config.get_text_config().hidden_size, 1, bias=False)
-    nn.init.normal_(classifier.score.weight, std=config.initializer_range)
+    causal._init_weights(classifier.score)  # families call its deviation by different names, and some have none
     # PEFT looks here for the kind of the layers that it adapts.
     classifier.is_loaded_in_4bit = is_four_bit(causal)
     classifier.forward = partial(_classify, classifier)
@@ -76,7 +79,7 @@ def _classify(
     classifier: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor, **_: Any
 ) -> SequenceClassifierOutputWithPast:
     rows = [row[: int(seen.sum())].tolist() for row, seen in zip(input_ids, attention_mask, strict=True)]
-    decoder = getattr(classifier, classifier.base_model_prefix)
+    decoder = getattr(classifier, classifier.base_model_prefix).get_decoder()
     return SequenceClassifierOutputWithPast(logits=classifier.score(last_hidden_states(decoder, rows).float()))
 
 

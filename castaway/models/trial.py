@@ -19,14 +19,17 @@ OPERATIONS = 4e12
 """Of the whole trial, about: some seconds of one core. It decides how long the rows of a large model are."""
 SHARED, ENDS = 48, (3, 17, 9)
 """Tokens that the rows begin with, at least, and how many follow in each."""
+STIR = 0.02
+"""Standard deviation of the new adapter's outer weights."""
 REMEDY = "name another model as base, such as a Llama, Qwen3 or Gemma"
 
 
 def check_model(model: Any, name: str) -> float:
     """Read some rows, with a new adapter that is removed again; the model stays as it was, and so do random numbers.
 
-    The rows are longer than every window where that takes no longer than seconds. Returns the mean difference of
-    log-probabilities, in nats, between rows as training reads them and each row by itself as transformers reads it.
+    PEFT computes each row by itself, beside the adapter; training reads the rows together, with the adapter folded in.
+    The rows are longer than every window where that takes no longer than seconds. Returns the mean difference of the
+    log-probabilities of both, in nats.
 
     Raises:
         CastawayError: a class of models that this cannot be done with, or that comes out differently.
@@ -53,10 +56,13 @@ def _differences(model: Any) -> tuple[float, bool]:
     """The mean difference of log-probabilities, and whether a new adapter gets gradients, all of them finite."""
     rows = _rows(model)
     places = [range(len(row) - count, len(row) - 1) for row, count in zip(rows, ENDS, strict=True)]
-    with torch.no_grad():
-        alone = [model(input_ids=torch.tensor([row], device=model.device)).logits[0].float() for row in rows]
-    plain = [logits.log_softmax(-1)[list(spots)] for logits, spots in zip(alone, places, strict=True)]
     policy = new_adapter(model, LoraParams(rank=1, alpha=1))
+    for name, weight in policy.named_parameters():
+        if "lora_B" in name:  # zero at first, so that an adapter that is left out would not be noticed
+            torch.nn.init.normal_(weight, std=STIR)
+    with torch.no_grad():
+        alone = [policy(input_ids=torch.tensor([row], device=model.device)).logits[0].float() for row in rows]
+    plain = [logits.log_softmax(-1)[list(spots)] for logits, spots in zip(alone, places, strict=True)]
     causal, width = policy.get_base_model(), model.config.get_text_config().hidden_size
     laid = Rows.of(rows, places, width, model.device, window_of(causal))
     with folded(policy):

@@ -55,11 +55,22 @@ of its own, and makes it ten times as long where threads share a core."""
 WATCHED_SECONDS = 0.5  # how long the idle cores are measured, in seconds
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")  # what no proxy can reach
-OF_HOOKS = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")
+OF_HOOKS: tuple[str, ...] = (
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_IMPLICIT_WORK_TREE",
+    "GIT_COMMON_DIR",
+    "GIT_INDEX_FILE",
+    "GIT_PREFIX",
+)
+OF_HOOKS += ("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_SHALLOW_FILE", "GIT_GRAFT_FILE")
+"""Of `git rev-parse --local-env-vars`, those that name a place; settings such as GIT_CONFIG_COUNT are the user's."""
 RANKS = ("RANK", "LOCAL_RANK", "GROUP_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 FROM_THE_START = {
     "PYTHONHASHSEED": "0",
+    # If it is set, `python -m flows` runs the installed code: in a worktree or a copy for an experiment, another one's.
+    "PYTHONSAFEPATH": "",
     # By default, malloc returns every large tensor to the kernel and requests it again: a third of a training's time.
     "MALLOC_MMAP_THRESHOLD_": "1073741824",
     "MALLOC_TRIM_THRESHOLD_": "8589934592",
@@ -67,7 +78,7 @@ FROM_THE_START = {
     # oneDNN keeps the code that it compiled for 1,024 shapes of products, 0.7 MB for each.
     "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "256",
 }
-"""Variables that a process reads only at its start: a fixed order of sets, and memory that is kept for reuse."""
+"""Variables that a process reads only at its start: a fixed order of sets, whose code runs, and memory for reuse."""
 
 IMPORTED = "CASTAWAY_IMPORTED"
 """Environment variable with the fingerprint of the variables that a forked stage's libraries were imported with."""
@@ -104,6 +115,12 @@ def silence(root: Path) -> None:
     if gpus is not None:
         amd = Path("/dev/kfd").exists()
         os.environ.setdefault("HIP_VISIBLE_DEVICES" if amd else "CUDA_VISIBLE_DEVICES", ",".join(map(str, gpus)))
+
+
+def drop_service_links() -> None:
+    """Drop what Kubernetes says of services: `VLLM_PORT=tcp://10.0.0.1:8000` would be read as a setting of vLLM."""
+    for name in [name for name, value in os.environ.items() if name.endswith("_PORT") and "://" in value]:
+        del os.environ[name]
 
 
 def take_any_text() -> None:
@@ -200,15 +217,23 @@ def git(folder: Path, *arguments: str) -> str | None:
 
     CastawayError where git refuses the repository, since it belongs to another user.
     """
-    # A hook of another repository names that one in variables.
-    own = {name: value for name, value in os.environ.items() if name not in OF_HOOKS}
-    command = ["git", *arguments]
     try:
-        return subprocess.run(command, cwd=folder, env=own, capture_output=True, text=True, check=True).stdout
-    except subprocess.CalledProcessError as error:
-        if remedy := re.search(r"git config .*safe\.directory.*", error.stderr):
-            told = f"the repository {folder} belongs to another user, so git does not read it"
-            raise CastawayError(f"{told}; `{remedy[0]}` allows it") from None
-        return None
+        done = run_git(folder, *arguments)
     except OSError:
         return None
+    if done.returncode == 0:
+        return done.stdout
+    if remedy := re.search(r"git config .*safe\.directory.*", done.stderr):
+        told = f"the repository {folder} belongs to another user, so git does not read it"
+        raise CastawayError(f"{told}; `{remedy[0]}` allows it")
+    return None
+
+
+def run_git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run git in a folder, whatever repository the hook of another one names in variables; OSError without git."""
+    own = {name: value for name, value in os.environ.items() if name not in OF_HOOKS}
+    command = ["git", *arguments]
+    # Names of files need not be UTF-8; such bytes come as Python has them in paths.
+    return subprocess.run(
+        command, cwd=folder, env=own, capture_output=True, encoding="utf-8", errors="surrogateescape", check=False
+    )

@@ -128,7 +128,7 @@ class _Batch:
                 use_cache=True,
             )
             if place == 0 and len(hidden) < count:  # go on with one row for each reply
-                self._cache.batch_select_indices(self._which)
+                self._cache.reorder_cache(self._which)
                 self._mask, self._positions = self._mask[self._which], self._positions[self._which]
                 hidden = hidden[self._which]
             log_all = torch.log_softmax(self._actor.logits(hidden) / self._rules.temperature, dim=-1)
@@ -162,7 +162,7 @@ class _Batch:
     def _advance(self, tokens: torch.Tensor, left: torch.Tensor) -> None:
         if not bool(left.all()):
             kept = left.nonzero()[:, 0]
-            self._cache.batch_select_indices(kept)
+            self._cache.reorder_cache(kept)  # which every kind of layer has, unlike a plain selection
             self._rows, tokens = self._rows[kept], tokens[kept]
             self._mask, self._positions = self._mask[kept], self._positions[kept]
         self._tokens = tokens[:, None]
@@ -212,9 +212,9 @@ class _LayerWithRoom(DynamicLayer):
         self._whole = [whole.repeat_interleave(repeats, dim=0) for whole in self._whole]
         self._filled(self.get_seq_length())
 
-    def batch_select_indices(self, indices: torch.Tensor) -> None:
+    def reorder_cache(self, beam_idx: torch.LongTensor) -> None:
         """Keep only these rows."""
-        self._whole = [whole[indices] for whole in self._whole]
+        self._whole = [whole[beam_idx] for whole in self._whole]
         self._filled(self.get_seq_length())
 
     def _filled(self, end: int) -> tuple[torch.Tensor, torch.Tensor]:

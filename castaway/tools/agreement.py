@@ -1,4 +1,4 @@
-"""How well a judge agrees with the rules: its first answers on held-out turns that it was not trained on, and how fast.
+"""How well a judge agrees with the rules: its first answers on turns that it was not trained on, and how fast.
 
 The turns are those of a run of the task `judge` (`castaway/envs/judge`). In training the rules have the last word, and
 ask a second time; here each model is asked once, and nobody helps it.
@@ -16,7 +16,8 @@ from castaway.datasets.jsonl import DEMONSTRATIONS, read_rows
 from castaway.envs.judge.environment import SEAT, Judged
 from castaway.envs.judge.task import Judge
 from castaway.metrics.markdown import percent, table, with_interval
-from castaway.tasks.environment import Prompt, held_out_block, held_out_ids
+from castaway.tasks.draws import place_of
+from castaway.tasks.environment import Prompt, ids_in_a_row
 from castaway.tasks.intervals import proportion
 from castaway.tasks.registry import task_of
 from castaway.teacher.agreement import Agreement, dispute
@@ -36,20 +37,21 @@ def judge_of(params: Params, run: str) -> Judge:
     return task
 
 
-def held_out_turns(params: Params, run: str, count: int, root: Path) -> list[Prompt]:
-    """Different turns of held-out episodes, none of them among the demonstrations that the judge was trained on."""
+def further_turns(params: Params, run: str, count: int, root: Path) -> list[Prompt]:
+    """Different turns of validation episodes, none of them among the demonstrations that the judge was trained on."""
     task = judge_of(params, run)
     path = root / "data" / run / "dataset" / "demonstrations.jsonl"
     known = {row["prompt"][-1]["content"] for row in read_rows(path, DEMONSTRATIONS)}
-    block = held_out_block(params.for_run(run).evaluate.block, params.seed)
     found: list[Prompt] = []
-    for prompt in _turns(task, held_out_ids(task.training_ids(), block, EPISODES * count)):
+    for prompt in _turns(
+        task, ids_in_a_row(task.training_ids(), place_of("validation", params.seed), EPISODES * count)
+    ):
         if (question := prompt.messages[-1]["content"]) not in known:
             known.add(question)
             found.append(prompt)
         if len(found) == count:
             return found
-    raise CastawayError(f"{run} has {len(found)} held-out turns unlike those of training; ask for fewer than {count}")
+    raise CastawayError(f"{run} has {len(found)} validation turns unlike those of training; ask for fewer than {count}")
 
 
 def _turns(task: Judge, ids: Sequence[int]) -> Iterator[Prompt]:

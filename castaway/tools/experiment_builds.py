@@ -10,10 +10,10 @@ was at; what was built stays, also with later code, until `dvc exp remove` forge
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Mapping
 from copy import deepcopy
+from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -25,6 +25,7 @@ from castaway.metrics import ledger
 from castaway.metrics.built import Built, built
 from castaway.metrics.experiments import experiment_path, experiment_report
 from castaway.processes import environment
+from castaway.processes.groups import Group, interruptible
 from castaway.tasks.environment import held_out_block
 from castaway.tasks.registry import read_params
 from castaway.tools.experiments import experiments
@@ -103,7 +104,9 @@ def run_build(root: Path, name: str, settings: Overrides, target: str) -> None:
     command = [sys.executable, "-m", "dvc", "exp", "run", "--temp", f"--name={name}", *chosen, target]
     # The `python` in the commands of stages is the one that runs now.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    if subprocess.run(command, cwd=root, env={**os.environ, "PATH": path}, check=False).returncode:
+    with interruptible():  # a stage does not outlive whoever asked for it
+        status = Group(command, root, {"PATH": path}).wait(inf)
+    if status:
         raise CastawayError(f"{name} failed; see the messages above. The next call goes on with it")
 
 

@@ -117,8 +117,8 @@ def _ancestor(stage: Locked, makers: Mapping[str, str], document: Mapping[str, A
 
 
 def as_text(ancestors: Iterable[Ancestor]) -> str:
-    """A line for each stage, the nearest first, with commit, date and one figure; below it what is unusual."""
-    stages = {one.stage: one for one in ancestors}.values()
+    """A line for each stage, the oldest first, with commit, date and one figure; below it what is unusual."""
+    stages = sorted({one.stage: one for one in ancestors}.values(), key=lambda one: (one.began, one.stage))
     widest = max(len(one.stage) for one in stages)
     lines = [f"{'stage':<{widest}}  {'commit':<13}  {'date':<16}  figure"]
     for one in stages:

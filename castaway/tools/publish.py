@@ -17,13 +17,23 @@ CARD = "README.md"
 KEPT = (".safetensors", ".json", ".jinja", ".txt", ".model")  # endings of the files of a model that are uploaded
 
 
-def upload_of(root: Path, run: str) -> tuple[dict[str, Path], str]:
-    """The files of a run's merged model by name, and its card; CastawayError if it is not here, or not evaluated."""
+LOCAL = ("base_model: tiny", "How well it plays is in ")
+"""Beginnings of lines that say something in the clone alone: there is no such model on the Hub, and no such file."""
+
+
+def upload_of(root: Path, run: str, repository: str) -> tuple[dict[str, Path], str]:
+    """The files of a run's merged model by name, and its card for the repository on the Hub.
+
+    Raises:
+        CastawayError: the model is not here, or not evaluated.
+    """
     folder = root / "data" / run / "merge"
     if not (folder / "config.json").is_file():
         raise CastawayError(f"{folder} holds no model; `dvc repro merge@{run}` or `dvc pull merge@{run}` brings it")
     files = {path.name: path for path in sorted(folder.iterdir()) if path.suffix in KEPT}
     card = (folder / CARD).read_text("utf-8") if (folder / CARD).is_file() else f"# {run}\n"
+    card = "\n".join(line for line in card.split("\n") if not line.startswith(LOCAL))
+    card = card.replace(f'"data/{run}/merge"', f'"{repository}"')
     results = from_stage(root, run, "evaluate", results_table)
     ancestors = [
         [one.stage, one.outputs.get(one.artifact, ""), one.run or "unknown", one.commit]

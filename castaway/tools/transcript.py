@@ -16,8 +16,8 @@ def episode_text(rows: Sequence[Row]) -> str:
     head, *moments = rows
     lines = [heading_of(head), ""]
     for moment, following in pairwise(moments):
-        lines += [title(moment), *happenings(moment, following), ""]
-    return "\n".join([*lines, end_of(head)])
+        lines += [title(moment), *_board(moment), *happenings(moment, following), ""]
+    return "\n".join([*lines, *(_board(moments[-1]) if moments else ()), end_of(head)])
 
 
 def last_turn(rows: Sequence[Row]) -> list[str]:
@@ -64,6 +64,12 @@ def happenings(moment: Row, following: Row) -> Iterator[str]:
     ship = _mapping(following.get("ship"))
     if ship and ship != moment.get("ship") and all(isinstance(points, int | float) for points in ship.values()):
         yield f"  * The ship: {', '.join(f'{part} {points} %' for part, points in ship.items())}."
+
+
+def _board(moment: Row) -> Iterator[str]:
+    """The lines of a position that is drawn as text."""
+    drawn = moment.get("state")
+    yield from (f"  {clean(line)}" for line in (drawn.rstrip().split("\n") if isinstance(drawn, str) else ()))
 
 
 def _reply(name: str, said: Row) -> Iterator[str]:

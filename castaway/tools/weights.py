@@ -69,6 +69,7 @@ def _settings(path: Path) -> dict[str, Any]:
 
 
 def _of_stage(stage: str, run: str, root: Path) -> Weights:
+    stage = "correction_sft" if stage == "final" else stage  # as the tables call it
     if stage not in CHAINS:
         raise CastawayError(f"the stage {stage!r} makes no policy; {did_you_mean(stage, list(CHAINS))}")
     params = read_params(root / "params.yaml")
@@ -95,7 +96,7 @@ def quieten() -> None:
 def merge_folder(weights: Weights, output: Path, dtype: str) -> str:
     """Merge an adapter into its model, as the stage `merge` does; returns a sentence on what was written."""
     from castaway.models.merging import merge
-    from castaway.tools.check_model import ASKED
+    from castaway.rollout.trial import ASKED
 
     if output.exists():
         raise CastawayError(f"{output} exists already; name a folder that does not")

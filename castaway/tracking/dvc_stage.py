@@ -129,15 +129,25 @@ class DvcStage(Addressed):
         return {out.def_path: str(out.get_hash().value) for out in made}
 
 
+def repo_of(root: Path) -> Any:
+    """DVC's view of the repository as it is now; CastawayError if DVC cannot write where it keeps what it knows."""
+    from dvc.repo import Repo
+
+    try:
+        return Repo(str(root))
+    except OSError as error:
+        told = f"DVC cannot write to {error.filename} ({error.strerror})"
+        raise CastawayError(f"{told}; make it writable, or let DVC_SITE_CACHE_DIR name another folder") from None
+
+
 def load(root: Path, address: str) -> DvcStage:
     from dvc.exceptions import DvcException
-    from dvc.repo import Repo
     from dvc.stage.exceptions import StageNotFound
 
     end, written = time.monotonic() + LOCK_WRITE_SECONDS, 0.0
     while True:
         try:
-            repo = Repo(str(root))
+            repo = repo_of(root)
             # By its path: without one DVC reads the dvc.yaml of the working directory.
             return DvcStage(root, address, repo.stage.load_one(str(root / "dvc.yaml"), address))
         except StageNotFound:

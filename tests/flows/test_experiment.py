@@ -49,7 +49,7 @@ tiny@strictbot:
   set: {ppo.replay.share: 0.0}
   variants:
     as shipped: {}
-    estimator, rloo: {ppo.advantage.estimator: rloo, ppo.rollout.group_size: 4}
+    estimator, rloo: {ppo.advantage: {estimator: rloo}, ppo.rollout.group_size: 4}
 """
 
 

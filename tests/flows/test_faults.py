@@ -84,3 +84,17 @@ def test_a_stage_records_the_commit_that_it_began_with(repository: Callable[[str
     assert made.run("flows", "base", **WITHOUT_MLFLOW).returncode == 0
     record = json.loads((made.root / "data/runs/base.json").read_text())
     assert len(record["revision"]) == 40
+
+
+@pytest.mark.parametrize("command", ["pipeline", "base"])
+def test_a_folder_of_dvc_that_is_another_users_is_told_with_the_remedy(
+    repository: Callable[[str], Repository], command: str
+) -> None:
+    """DVC keeps what it knows of all clones of a host in /var/tmp/dvc, which may belong to whoever came first."""
+    repo = repository(BASE_ALONE)
+    done = repo.run("flows", command, DVC_SITE_CACHE_DIR="/dev/null/dvc", **WITHOUT_MLFLOW)
+    assert (done.returncode, done.stderr) == (
+        2,
+        "error: DVC cannot write to /dev/null/dvc (Not a directory); make it writable, or let DVC_SITE_CACHE_DIR name "
+        "another folder\n",
+    )

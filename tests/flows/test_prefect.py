@@ -105,7 +105,11 @@ def test_without_a_server_prefects_own_is_started_for_a_build_that_has_something
     with sqlite3.connect(ship.root / "scratch/prefect/prefect.db") as store:
         store.execute("UPDATE flow_run SET state_type = 'RUNNING', state_name = 'Running' WHERE name = 'everything'")
     ship.write("hull.txt", "pine")
-    assert ship.run("flows", "pipeline", "sail", **own).returncode == 0
+    # What the user has set for another server has no say.
+    own["PREFECT_SERVER_DATABASE_CONNECTION_URL"] = "sqlite+aiosqlite:////dev/null/theirs.db"
+    own["PREFECT_SERVER_API_AUTH_STRING"] = "admin:pass"
+    done = ship.run("flows", "pipeline", "sail", **own)
+    assert done.returncode == 0 and "Prefect" not in done.stderr, done.stderr
     assert [state for _, state in history(ship)] == ["Crashed", "Ran", "Ran", "Completed", "Ran"]
     commands = [" ".join(one.info["cmdline"] or []) for one in psutil.process_iter(["cmdline"])]
     assert not [one for one in commands if str(ship.root) in one]

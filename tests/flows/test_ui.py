@@ -17,7 +17,8 @@ from typing import Any
 import httpx
 import psutil
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, Response
+from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from castaway.metrics.built import locked_stages
 from castaway.processes.servers import is_free
@@ -163,7 +164,17 @@ def build_from(page: Page, prefect: str, target: str) -> None:
     page.get_by_text("list", exact=True).first.click()
     page.get_by_role("button", name="Add item").click()
     page.locator("textarea").first.fill(target)
-    page.get_by_role("button", name="Submit").click()
+    assert submitted(page).ok
+
+
+def submitted(page: Page) -> Response:
+    """The answer to the form. On a busy host the page loses a click that comes before it has read what was typed."""
+    for _ in range(5):
+        with contextlib.suppress(PlaywrightTimeout):
+            with page.expect_response(lambda answer: "create_flow_run" in answer.url, timeout=20_000) as created:
+                page.get_by_role("button", name="Submit").click()
+            return created.value
+    raise AssertionError("the form was not sent")
 
 
 def look_at_build(page: Page, prefect: str, name: str, stage: str) -> None:

@@ -35,6 +35,8 @@ def results(
     if "@" in run or run.endswith(".json"):
         write_or_print(experiment_report(root, run, figure), "results", write)
         return
+    if figure:
+        raise CastawayError("--figure is a share of an experiment, and no experiment is named, such as seeds@marooned")
     params = read_params(root / "params.yaml")
     runs = evaluated(root, params.tasks)
     if run and run not in runs:
@@ -66,7 +68,7 @@ def report(
 def episode(path: EpisodeFile) -> None:
     """Print a saved episode: replies, verdicts, result.
 
-    Example: `castaway episode data/marooned/evaluate/final/1015000000.jsonl`.
+    Example: `castaway episode data/marooned/evaluate/final/1090000000.jsonl`.
     """
     from castaway.rollout.episodes import read_episode
     from castaway.tools.transcript import episode_text
@@ -81,7 +83,7 @@ def replay(
 ) -> None:
     """Write a saved episode as a page that replays it.
 
-    Example: `castaway replay data/marooned/evaluate/final/1015000000.jsonl --to game.html`. One of MAROONED shows the
+    Example: `castaway replay data/marooned/evaluate/final/1090000000.jsonl --to game.html`. One of MAROONED shows the
     island.
     """
     from castaway.rollout.episodes import read_episode

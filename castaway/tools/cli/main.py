@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from castaway.config.errors import CastawayError
-from castaway.processes.environment import take_any_text
+from castaway.processes.environment import drop_service_links, take_any_text
 from castaway.tools.cli import Root, group, look, weights
 from castaway.tools.cli.tasks import marooned, model, openspiel, task
 from castaway.tools.cli.teacher import app as teacher
@@ -31,6 +31,7 @@ class Groups(TyperGroup):
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         take_any_text()
+        drop_service_links()
         try:
             status = super().main(*args, **{**kwargs, "standalone_mode": False})
         except CastawayError as error:
@@ -184,7 +185,7 @@ def push(
 
     if repository.count("/") != 1 or not all(repository.split("/")):
         raise CastawayError(f"the repository is {repository!r}, expected OWNER/NAME")
-    files, card = upload_of(root, run)
+    files, card = upload_of(root, run, repository)
     if not yes:
         typer.echo(card)
         for name, path in files.items():

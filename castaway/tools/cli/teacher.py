@@ -114,7 +114,7 @@ def measure(
         list[str] | None, typer.Option(help="The server's name of a model; default: teacher.model.")
     ] = None,
     run: Annotated[str, typer.Option(help="The run that trains a judge.")] = "judge",
-    turns: Annotated[int, typer.Option(min=1, help="Held-out turns that each model is asked about.")] = 200,
+    turns: Annotated[int, typer.Option(min=1, help="Turns that each model is asked about.")] = 200,
     url: Annotated[str | None, typer.Option(help="The server: http://HOST:PORT/v1; default: teacher.url.")] = None,
     to: Annotated[Path | None, typer.Option(help="A JSON file for the figures, with examples of disputes.")] = None,
     root: Annotated[Path, typer.Option(help="The repository, or a copy in which a profile was built.")] = Path(),
@@ -127,11 +127,11 @@ def measure(
 
     from castaway.tasks.registry import read_params
     from castaway.teacher.served import endpoint_of
-    from castaway.tools.agreement import agreement_table, held_out_turns, judge_of
+    from castaway.tools.agreement import agreement_table, further_turns, judge_of
     from castaway.tools.agreement import measure as measured
 
     params = read_params(root / "params.yaml")
-    server, asked = endpoint_of(params.teacher), held_out_turns(params, run, turns, root)
+    server, asked = endpoint_of(params.teacher), further_turns(params, run, turns, root)
     endpoints = [replace(server, url=url or server.url, model=name) for name in model or [server.model]]
     figures = [measured(judge_of(params, run), endpoint, asked) for endpoint in endpoints]
     if to:

@@ -15,6 +15,7 @@ from itertools import product
 from pathlib import Path
 
 import torch
+from tqdm import tqdm
 
 from castaway.config.errors import CastawayError
 from castaway.config.params import Params
@@ -84,7 +85,7 @@ def cross_table(root: Path, run: str, games: int) -> CrossTable:
     verbs |= {player: {role: Counter() for role in ROLES} for player in PLAYERS}
     seed_everything(params.seed, params.threads)
     policies, wins = _policies(root, run, params, task), {}
-    for crew, traitor in product(PLAYERS, PLAYERS):
+    for crew, traitor in tqdm(list(product(PLAYERS, PLAYERS)), desc="cross", unit="cell"):
         names, tasks = {"colonist": crew, "traitor": traitor}, [(FIRST_ID + n, "all") for n in range(games)]
         players = policies()
         sides = {role: players[name] for role, name in names.items()}

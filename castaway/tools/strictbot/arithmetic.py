@@ -18,6 +18,8 @@ PHRASES: tuple[tuple[str, str, Callable[..., Fraction]], ...] = (
     (rf"(?:double|twice)(?: of)? {NUMBER}", "the double of {}", lambda number: 2 * number),
     (rf"half(?: of)? {NUMBER}", "the half of {}", lambda number: number / 2),
     (rf"square of {NUMBER}|{NUMBER} squared", "the square of {}", lambda number: number * number),
+    (rf"(?:larger|bigger|greater) of {TWO}", "the larger of {} and {}", max),
+    (rf"(?:smaller|lower|lesser) of {TWO}", "the smaller of {} and {}", min),
     (rf"{NUMBER} (?:is )?(?:larger|bigger|greater|more) than {NUMBER}", "the larger of {0} and {1} is {0}", max),
     (rf"{NUMBER} (?:is )?(?:smaller|lower|less) than {NUMBER}", "the smaller of {0} and {1} is {0}", min),
 )

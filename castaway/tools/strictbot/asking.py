@@ -18,6 +18,7 @@ from castaway.tools.view import Unanswered
 RELATED = 0.6  # share of a question's words that a fact has to have to be told, where nothing else connects the two
 GREETINGS = {
     "Hello!": "hello hi hey good morning afternoon evening there how are you",
+    "With pleasure.": "can could would will you please help me with a question something now kindly i have",
     "You are welcome.": "thanks thank you so much very a lot lots many cheers that this helped great nice",
     "Goodbye!": "bye goodbye good night see you later",
 }

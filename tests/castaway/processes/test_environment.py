@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -16,8 +17,9 @@ from castaway.processes import environment
 from castaway.processes.environment import ASLEEP, AVX2, AWAKE, STEADY, revision, settle, waiting
 from castaway.processes.servers import free_port
 from castaway.tasks.registry import read_params
+from flows.__main__ import main
 from flows.stage import base_of
-from tests.castaway.command import refused
+from tests.castaway.command import castaway, refused
 from tests.castaway.figures import save
 from tests.miniature import commit
 from tests.shipped import PARAMS, ROOT
@@ -98,9 +100,50 @@ def test_no_trainer_does_what_was_meant_for_another_program(monkeypatch: pytest.
     assert not [name for name in os.environ if name.startswith("ACCELERATE_")]
 
 
-def test_git_looks_into_the_folder_and_not_where_a_hook_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GIT_DIR", str(tmp_path / "another"))
-    assert environment.git(tmp_path, "init", "--quiet") == "" and (tmp_path / ".git").is_dir()
+@pytest.mark.parametrize("variable", ["GIT_DIR", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY"])
+def test_git_looks_into_the_folder_and_not_where_a_hook_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    save(tmp_path / "params.yaml", "1\n")
+    commit(tmp_path)
+    clean = revision(tmp_path)
+    monkeypatch.setenv(variable, str(tmp_path / "another"))
+    assert revision(tmp_path) == clean != "none"
+
+
+def test_a_stage_runs_the_code_of_its_own_folder(tmp_path: Path) -> None:
+    save(tmp_path / "dvc.yaml", "")
+    save(tmp_path / "flows/__init__.py", "")
+    save(tmp_path / "flows/__main__.py", "print('own')\n")
+    variables = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": "1"}
+    command = [sys.executable, "-m", "flows", "base@one"]
+    done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("own\n", "")
+
+
+def test_a_name_may_have_any_bytes(tmp_path: Path) -> None:
+    environment.git(tmp_path, "init", "--quiet")
+    Path(tmp_path, os.fsdecode(b"caf\xe9.py")).touch()
+    assert environment.git(tmp_path, "ls-files", "-z", "--others") == os.fsdecode(b"caf\xe9.py\0")
+
+
+def test_a_clone_has_the_bytes_of_the_repository_whatever_git_is_set_to(tmp_path: Path) -> None:
+    for name in (".gitattributes", "params.yaml"):
+        save(tmp_path / "one" / name, (ROOT / name).read_text("utf-8"))
+    commit(tmp_path / "one")
+    environment.git(tmp_path, "clone", "--quiet", "--config=core.autocrlf=true", "one", "two")
+    assert (tmp_path / "two/params.yaml").read_bytes() == (ROOT / "params.yaml").read_bytes()
+
+
+@pytest.mark.parametrize("command", [lambda: castaway("--version"), lambda: main([])])
+def test_addresses_that_kubernetes_sets_are_no_settings(
+    monkeypatch: pytest.MonkeyPatch, command: Callable[[], object]
+) -> None:
+    """Prefect and vLLM would read theirs as a number."""
+    monkeypatch.setenv("PREFECT_SERVER_API_PORT", "tcp://10.0.0.1:4200")
+    monkeypatch.setenv("VLLM_PORT", "8000")
+    command()
+    assert "PREFECT_SERVER_API_PORT" not in os.environ and os.environ["VLLM_PORT"] == "8000"
 
 
 def test_a_server_of_this_host_is_asked_without_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:

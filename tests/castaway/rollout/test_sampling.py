@@ -208,7 +208,7 @@ def test_it_holds_what_the_dynamic_cache_holds() -> None:
     add(caches, rows=4, tokens=7)
     add(caches, rows=4, tokens=1)
     for cache in caches:
-        cache.batch_select_indices(torch.tensor([0, 2, 3]))
+        cache.reorder_cache(torch.tensor([0, 2, 3]))
     for _ in range(2 * ROOM):
         last, _ = add(caches, rows=3, tokens=1)
     assert last.shape == (3, 2, 5 + 7 + 1 + 2 * ROOM, 4)

@@ -13,7 +13,7 @@ from castaway.datasets.jsonl import DEMONSTRATIONS, demonstration, write_rows
 from castaway.tasks.environment import HELD_OUT_START, Prompt
 from castaway.tasks.registry import read_params
 from castaway.teacher.protocol import parse_answer
-from castaway.tools.agreement import held_out_turns, judge_of
+from castaway.tools.agreement import further_turns, judge_of
 from tests.castaway.command import castaway
 from tests.shipped import PARAMS, ROOT
 
@@ -23,10 +23,10 @@ TURNS = 40
 
 @pytest.fixture
 def built(tmp_path: Path) -> Path:
-    """A folder with the parameters, and demonstrations that hold the first of the held-out turns."""
+    """A folder with the parameters, and demonstrations that hold the first of the further turns."""
     shutil.copy(PROFILE, tmp_path / "params.yaml")
     save(tmp_path, [])
-    save(tmp_path, held_out_turns(read_params(PROFILE), "judge", 3, tmp_path))
+    save(tmp_path, further_turns(read_params(PROFILE), "judge", 3, tmp_path))
     return tmp_path
 
 
@@ -39,9 +39,9 @@ def save(root: Path, known: list[Prompt]) -> None:
 
 def test_the_turns_are_new_to_the_judge(built: Path) -> None:
     params = read_params(PROFILE)
-    asked = [prompt.messages[-1]["content"] for prompt in held_out_turns(params, "judge", TURNS, built)]
+    asked = [prompt.messages[-1]["content"] for prompt in further_turns(params, "judge", TURNS, built)]
     save(built, [])
-    every = [prompt.messages[-1]["content"] for prompt in held_out_turns(params, "judge", TURNS + 3, built)]
+    every = [prompt.messages[-1]["content"] for prompt in further_turns(params, "judge", TURNS + 3, built)]
     assert asked == every[3:] and len(set(every)) == len(every)
     assert min(judge_of(params, "judge").training_ids()) < HELD_OUT_START
     with pytest.raises(CastawayError, match="marooned is a run of the task marooned, and not of judge"):
@@ -57,7 +57,7 @@ def test_each_model_is_measured_and_what_it_got_wrong_is_kept(built: Path, url: 
     )
     assert done.exit_code == 0, done.stderr
     good, yes, prose = json.loads(file.read_text("utf-8"))
-    turns = held_out_turns(read_params(PROFILE), "judge", TURNS, built)
+    turns = further_turns(read_params(PROFILE), "judge", TURNS, built)
     illegal = [prompt for prompt in turns if not prompt.observation.verdict.valid]
     assert {one["turns"] for one in (good, yes, prose)} == {TURNS} and good["illegal_replies"] == len(illegal)
     assert good["validity"] == 1.0 and good["readable"] == TURNS
@@ -70,4 +70,4 @@ def test_each_model_is_measured_and_what_it_got_wrong_is_kept(built: Path, url: 
     assert yes["validity"] == round(1 - len(illegal) / TURNS, 6)
     assert yes["disputes"]["calls an illegal move legal"]["count"] == len(illegal)
     assert prose["readable"] == 0 and prose["verdict"] == 0.0 and prose["disputes"] == {}
-    assert "| prose" in done.stdout and "| 0.0 % " in done.stdout
+    assert "| prose" in done.stdout and "0.0 % (0.0 to " in done.stdout

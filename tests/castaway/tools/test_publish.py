@@ -19,6 +19,16 @@ stages:
     cmd: 'python -m flows merge@one # merge: '
     outs: [{path: data/one/merge, md5: mmmmmmmm1}]
 """
+CARD = """\
+---
+library_name: transformers
+base_model: tiny
+---
+
+# Castaway: one
+
+from_pretrained("data/one/merge")
+"""
 ADDRESS = "https://hub.example.org/you/one/commit/1"
 
 
@@ -47,7 +57,7 @@ def root(tmp_path: Path) -> Path:
     for path, content in {
         "dvc.lock": LOCK,
         "params.yaml": "seed: 1\n",
-        "data/one/merge/README.md": "---\nlibrary_name: transformers\n---\n\n# Castaway: one\n",
+        "data/one/merge/README.md": CARD,
         "data/one/merge/config.json": "{}",
         "data/one/merge/model.safetensors": "weights",
         "data/one/merge/notes.bak": "no part of it",
@@ -65,7 +75,7 @@ def test_a_model_is_uploaded_with_its_lineage(root: Path, asked: dict[str, Any])
     assert set(asked) == {"README.md", "config.json", "model.safetensors"} and asked["model.safetensors"] == b"weights"
     card = asked["README.md"].decode()
     assert card.startswith("---\nlibrary_name: transformers\n---") and "80.0 % (75.0 to 85.0)" in card
-    assert "merge@one" in card and "mmmmmmmm1" in card and "therun" in card
+    assert 'from_pretrained("you/one")' in card and "merge@one" in card and "mmmmmmmm1" in card and "therun" in card
 
 
 def test_nothing_is_uploaded_unless_asked(root: Path, asked: dict[str, Any]) -> None:
@@ -79,9 +89,9 @@ def test_what_cannot_be_uploaded_is_told(root: Path, monkeypatch: pytest.MonkeyP
         raise OSError("403: you may not write here")
 
     with pytest.raises(CastawayError, match=r"two/merge holds no model; `dvc repro merge@two`"):
-        upload_of(root, "two")
+        upload_of(root, "two", "you/two")
     with pytest.raises(CastawayError, match="a b was not uploaded"):
-        publish(*upload_of(root, "one"), "a b", private=True, message="x")
+        publish(*upload_of(root, "one", "a b"), "a b", private=True, message="x")
     monkeypatch.setattr(HfApi, "create_repo", refuse)
     sentence = told(castaway("push", "one", "you/one", "--yes", "--root", str(root)))
     assert "you/one was not uploaded to" in sentence and "403" in sentence and "HF_TOKEN" in sentence

@@ -94,5 +94,10 @@ def test_a_value_of_any_shape_is_no_error(key: str) -> None:
         assert "x: go" in replay_of(rows).moments[0].happened
 
 
+def test_a_position_that_is_drawn_stands_before_the_move_and_at_the_end() -> None:
+    lines = episode_text(episode({"state": ".x\no."}, {"state": "xx\no."})).splitlines()
+    assert lines.index("  .x") < lines.index("  x: go") < lines.index("  xx") < len(lines) - 1
+
+
 def test_a_heading_cannot_command_a_terminal() -> None:
     assert "Turn \\u001b[2j" in episode_text(episode({"turn": "\x1b[2J"}, {}))

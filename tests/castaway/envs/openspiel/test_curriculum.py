@@ -18,7 +18,7 @@ from tests.shipped import PARAMS
 STAGES = {
     "easy": (["tic_tac_toe", "nim 1 2 3"], ["random"]),
     "medium": (["dots_and_boxes 2x2", "nim 1 2 3"], ["random", "mcts-2"]),
-    "hard": (["dark_chess", "clobber 3x4", "othello"], ["mcts-3", "self"]),
+    "hard": (["dark_chess", "clobber 4x5", "othello"], ["mcts-3", "self"]),
 }
 GAMES = {"tic_tac_toe", "nim", "dots_and_boxes", "dark_chess", "clobber", "othello"}
 

@@ -22,7 +22,7 @@ from tests.castaway.envs.openspiel.test_prompting import CHANCE_TO_WIN, START, T
 RULES = MenuRules()
 SMALL = (
     "tic_tac_toe", "connect_four 4x5", "liars_dice one die", "goofspiel 8 cards", "phantom_ttt silent",
-    "dark_hex 3x3", "hex 3x3", "nim 1 3 5 7", "go 3x3", "clobber 4x5", "dots_and_boxes 2x2", "othello", "dark_chess",
+    "dark_hex 3x3", "hex 3x3", "nim 1 3 5 7", "go 3x3", "clobber 2x5", "dots_and_boxes 2x2", "othello", "dark_chess",
 )  # fmt: skip
 """The games that are trained, and others that are as short."""
 LONGEST = 400
@@ -132,8 +132,8 @@ def test_boards_by_hand() -> None:
     assert slanted == ["  a b c", "1 O X .", " 2 . . .", "  3 . . ."]
     assert user_text(full(position("nim", "pile:3, take:1;"))).split("\n")[1] == "Piles: A 1, B 2, C 2"
     assert "\n1 ? X ?\n" in user_text(full(position("phantom_ttt", "x(0,1)", "o(2,2)")))
-    assert user_text(full(position("clobber", "a3a2"))).split("\n")[1:-1] == [
-        "  a b c d", "3 . X O X", "2 O O X O", "1 O X O X"
+    assert user_text(full(position("clobber", "b2b1"))).split("\n")[1:-1] == [
+        "  a b c d e", "2 X . X O X", "1 O O O X O"
     ]  # fmt: skip
     assert user_text(full(position("dots_and_boxes", "P1(h,0,0)", "P2(v,0,0)", "P1(h,1,0)", "P2(v,0,1)"))).split("\n")[
         :-1
@@ -202,7 +202,7 @@ def test_other_boards_by_hand() -> None:
     assert told(position("othello", "d3")) == [
         "own 1 other 4", "board", "left4 c3", "left5 e3 c5", "moves 1: c3 2: e3 3: c5"
     ]  # fmt: skip
-    assert told(position("clobber", "a3a2"))[1] == "fights1"
+    assert told(position("clobber", "b2b1"))[1] == "fights1"
     seen = position("dark_chess", "axb3", "Kxb3")
     assert messages(seen)[0]["content"] == "dark_chess 4x4 White"
     assert told(seen) == [

@@ -24,6 +24,7 @@ CHECK, BELIEF = "is it true that", "everyone says that"
         ("12*12=144?", f"{CHECK} the product of 12 and 12 is 144", "144"),
         ("is thirty bigger than forty", f"{CHECK} the larger of 30 and 40 is 30", "40"),
         ("what's half of 7", "what is the half of 7", "3.5"),
+        ("What is the smaller of 9 and 4?", "What is the smaller of 9 and 4", "4"),
         ("Is Oslo the capital of Spain?", f"{CHECK} the capital of Spain is Oslo", "Madrid"),
         ("hey, i think the capital of france is PARIS, right?", f"{CHECK} the capital of France is Paris", "Paris"),
         ("is a whale a fish", f"{BELIEF} a whale is a fish is it so", "a mammal"),
@@ -52,6 +53,7 @@ def test_a_question_is_asked_in_the_grammar(typed: str, asked: str, fact: str) -
     [
         ("thank you", "You are welcome"),
         ("thanks a lot!", "You are welcome"),
+        ("can you help me?", "With pleasure"),
         ("Hello!", "Hello!"),
         ("shut up you idiot", "friendly"),
         ("What's a good strategy to learn calculus quickly?", "behind a bar"),

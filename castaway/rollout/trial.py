@@ -1,0 +1,33 @@
+"""A trial of the sampler, before it plays: that what is drawn has the probability that training finds for it."""
+
+import torch
+
+from castaway.config.errors import CastawayError, first_line
+from castaway.models.tokens import ChatTokenizer
+from castaway.models.trial import require_equal
+from castaway.rollout.actor_critic import ActorCritic
+from castaway.rollout.sampling import SamplingRules, sample_replies
+
+ASKED = ("Name a tree.", "What is seven times six, and why?", "Hello! Who are you, and what can you do?")
+
+
+def check_sampler(actor: ActorCritic, tokenizer: ChatTokenizer, name: str) -> float:
+    """Draw a few tokens; returns how far their log-probabilities are from those of training, in nats, in the mean.
+
+    No random number of anybody else is used. CastawayError where that is more than rounding, or sampling fails.
+    """
+    device = next(actor.parameters()).device
+    prompts = [tokenizer.prompt([{"role": "user", "content": text}]) for text in ASKED]
+    rules, generator = SamplingRules(1.0, 8, tokenizer.stops, tokenizer.pad), torch.Generator(device).manual_seed(0)
+    try:
+        replies = sample_replies(actor, prompts, rules, generator)
+        with torch.no_grad():
+            pairs = [(prompt, reply.tokens) for prompt, reply in zip(prompts, replies, strict=True)]
+            scores = actor.score(actor.batch(pairs), rules.temperature).logprobs
+    except Exception as error:  # of whatever class, deep in its code
+        raise CastawayError(f"{name} cannot be sampled from: {first_line(error)}") from error
+    drawn = torch.tensor([value for reply in replies for value in reply.logprobs])
+    read = torch.cat([row[: len(reply.tokens)] for row, reply in zip(scores.float().cpu(), replies, strict=True)])
+    difference = (drawn - read).abs().mean().item()
+    require_equal(difference, actor.causal, f"{name} is sampled from otherwise than trained")
+    return difference
