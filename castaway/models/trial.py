@@ -4,14 +4,18 @@ Whatever transformers loads gets here. Prefix trees, adapters and the float32 he
 that they read wrongly would train without an error.
 """
 
+from pathlib import Path
 from typing import Any
 
 import torch
+from peft import PeftModel
 
+from castaway.config.bases import Dtype
 from castaway.config.errors import CastawayError, first_line
 from castaway.config.sections import LoraParams
 from castaway.models.folded import folded
 from castaway.models.logprobs import hidden_states_at, next_token_logits
+from castaway.models.merging import merged_weights
 from castaway.models.policy import new_adapter
 from castaway.models.rows import Rows, window_of
 
@@ -46,6 +50,25 @@ def check_model(model: Any, name: str) -> float:
     return difference
 
 
+def check_merge(model: Any, folder: Path, held: Dtype, name: str) -> float:
+    """Merge a new adapter into a model, loaded from `folder` in the precision `held`, as the stage `merge` does.
+
+    The model is of no use afterwards. Returns the mean difference of log-probabilities before and after, in nats.
+    CastawayError if it is more than rounding, or merging fails.
+    """
+    kind, rows = f"{name} ({type(model).__name__})", _rows(model)
+    try:
+        with torch.random.fork_rng(), torch.no_grad():
+            policy = _adapted(model)
+            before = _read_alone(policy, rows)
+            after = _read_alone(merged_weights(policy, folder, held), rows)
+    except Exception as error:  # of whatever class, deep in its code
+        raise CastawayError(f"no adapter can be merged into {kind}: {first_line(error)}; {REMEDY}") from error
+    difference = _apart(before, after)
+    require_equal(difference, model, f"{kind} computes something else with an adapter merged into it")
+    return difference
+
+
 def require_equal(difference: float, model: Any, fault: str) -> None:
     """Refuse a mean difference of log-probabilities, in nats, that rounding in the model's type does not explain."""
     if not difference <= (1e-3 if model.dtype is torch.float32 else 0.1):
@@ -55,25 +78,45 @@ def require_equal(difference: float, model: Any, fault: str) -> None:
 def _differences(model: Any) -> tuple[float, bool]:
     """The mean difference of log-probabilities, and whether a new adapter gets gradients, all of them finite."""
     rows = _rows(model)
-    places = [range(len(row) - count, len(row) - 1) for row, count in zip(rows, ENDS, strict=True)]
-    policy = new_adapter(model, LoraParams(rank=1, alpha=1))
-    for name, weight in policy.named_parameters():
-        if "lora_B" in name:  # zero at first, so that an adapter that is left out would not be noticed
-            torch.nn.init.normal_(weight, std=STIR)
+    policy = _adapted(model)
     with torch.no_grad():
-        alone = [policy(input_ids=torch.tensor([row], device=model.device)).logits[0].float() for row in rows]
-    plain = [logits.log_softmax(-1)[list(spots)] for logits, spots in zip(alone, places, strict=True)]
+        plain = _read_alone(policy, rows)
     causal, width = policy.get_base_model(), model.config.get_text_config().hidden_size
-    laid = Rows.of(rows, places, width, model.device, window_of(causal))
+    laid = Rows.of(rows, _places(rows), width, model.device, window_of(causal))
     with folded(policy):
         states = hidden_states_at(causal.get_decoder(), laid.lines, laid.columns, **laid.inputs(causal))
         read = next_token_logits(causal, states).log_softmax(-1)
-        apart = [one[: len(own)].detach() - own for one, own in zip(read, plain, strict=True)]
         read.max(-1).values.sum().backward()
     gradients = [weight.grad for weight in policy.parameters() if weight.grad is not None]
     policy.unload()
     finite = all(bool(gradient.isfinite().all()) for gradient in gradients)
-    return torch.cat(apart).abs().mean().item(), finite and any(bool(gradient.any()) for gradient in gradients)
+    together = [one[: len(own)].detach() for one, own in zip(read, plain, strict=True)]
+    return _apart(together, plain), finite and any(bool(gradient.any()) for gradient in gradients)
+
+
+def _adapted(model: Any) -> PeftModel:
+    """The model with a new adapter that changes it a little: with zeros, one that is left out would not be noticed."""
+    policy = new_adapter(model, LoraParams(rank=1, alpha=1))
+    for name, weight in policy.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(weight, std=STIR)
+    return policy
+
+
+def _read_alone(model: Any, rows: list[list[int]]) -> list[torch.Tensor]:
+    """Log-probabilities of the last tokens of each row, (tokens, vocabulary), read by itself by transformers."""
+    places = zip(rows, _places(rows), strict=True)
+    read = [(model(input_ids=torch.tensor([row], device=model.device)).logits[0], spots) for row, spots in places]
+    return [logits.float().log_softmax(-1)[list(spots)] for logits, spots in read]
+
+
+def _apart(ones: list[torch.Tensor], others: list[torch.Tensor]) -> float:
+    """The mean difference, in nats."""
+    return torch.cat([one - other for one, other in zip(ones, others, strict=True)]).abs().mean().item()
+
+
+def _places(rows: list[list[int]]) -> list[range]:
+    return [range(len(row) - count, len(row) - 1) for row, count in zip(rows, ENDS, strict=True)]
 
 
 def _rows(model: Any) -> list[list[int]]:
