@@ -21,6 +21,8 @@ from castaway.models.rows import Rows, window_of
 
 OPERATIONS = 4e12
 """Of the whole trial, about: some seconds of one core. It decides how long the rows of a large model are."""
+LONGEST = 2048
+"""Tokens of a row, at most: the mask of a tree has their square."""
 SHARED, ENDS = 48, (3, 17, 9)
 """Tokens that the rows begin with, at least, and how many follow in each."""
 STIR = 0.02
@@ -32,8 +34,8 @@ def check_model(model: Any, name: str) -> float:
     """Read some rows, with a new adapter that is removed again; the model stays as it was, and so do random numbers.
 
     PEFT computes each row by itself, beside the adapter; training reads the rows together, with the adapter folded in.
-    The rows are longer than every window where that takes no longer than seconds. Returns the mean difference of the
-    log-probabilities of both, in nats.
+    The rows use all positions, or are longer than every window, where that takes no longer than seconds. Returns the
+    mean difference of the log-probabilities of both, in nats.
 
     Raises:
         CastawayError: a class of models that this cannot be done with, or that comes out differently.
@@ -41,6 +43,7 @@ def check_model(model: Any, name: str) -> float:
     kind = f"{name} ({type(model).__name__})"
     try:
         with torch.random.fork_rng():
+            torch.manual_seed(0)
             difference, moved = _differences(model)
     except Exception as error:  # of whatever class, deep in its code
         raise CastawayError(f"{kind} cannot be trained: {first_line(error)}; {REMEDY}") from error
@@ -59,6 +62,7 @@ def check_merge(model: Any, folder: Path, held: Dtype, name: str) -> float:
     kind, rows = f"{name} ({type(model).__name__})", _rows(model)
     try:
         with torch.random.fork_rng(), torch.no_grad():
+            torch.manual_seed(0)
             policy = _adapted(model)
             before = _read_alone(policy, rows)
             after = _read_alone(merged_weights(policy, folder, held), rows)
@@ -119,13 +123,21 @@ def _places(rows: list[list[int]]) -> list[range]:
     return [range(len(row) - count, len(row) - 1) for row, count in zip(rows, ENDS, strict=True)]
 
 
+def tried_length(model: Any) -> int:
+    """How many tokens are read, within seconds: all positions of the model, else beyond its windows, else a few."""
+    config = model.config.get_text_config()
+    parameters = sum(weight.numel() for weight in model.parameters())
+    affordable = min(LONGEST, OPERATIONS / (10 * len(ENDS) * parameters))
+    positions = getattr(config, "max_position_embeddings", None) or LONGEST
+    beyond = (positions, window_of(model) + max(ENDS))
+    within = [int(length) for length in beyond if length <= affordable]
+    return min(max(SHARED + max(ENDS), *within, 0), positions)
+
+
 def _rows(model: Any) -> list[list[int]]:
     """Rows of different lengths that begin alike, beyond every window if that does not take too long."""
-    config, window = model.config.get_text_config(), window_of(model)
-    affordable = OPERATIONS / (10 * len(ENDS) * sum(weight.numel() for weight in model.parameters()))
-    shared = int(window) if SHARED < window < affordable else SHARED
-    most = (getattr(config, "max_position_embeddings", None) or shared + max(ENDS)) - max(ENDS)
     generator = torch.Generator().manual_seed(0)
-    lengths = [min(shared, most), *ENDS]
-    same, *ends = torch.randint(config.vocab_size, (sum(lengths),), generator=generator).split(lengths)
+    lengths = [tried_length(model) - max(ENDS), *ENDS]
+    vocabulary = model.config.get_text_config().vocab_size
+    same, *ends = torch.randint(vocabulary, (sum(lengths),), generator=generator).split(lengths)
     return [torch.cat([same, end]).tolist() for end in ends]
