@@ -27,6 +27,10 @@ SHARED, ENDS = 48, (3, 17, 9)
 """Tokens that the rows begin with, at least, and how many follow in each."""
 STIR = 0.02
 """Standard deviation of the new adapter's outer weights."""
+ROUNDING, COARSE_ROUNDING = 1e-3, 0.3
+"""Mean differences of log-probabilities that are no fault, in nats, in float32 and in shorter types.
+
+SmolLM2 reads random tokens 8e-6 and 0.08 nats apart; without the mask of a tree it is 0.9."""
 REMEDY = "name another model as base, such as a Llama, Qwen3 or Gemma"
 
 
@@ -75,7 +79,7 @@ def check_merge(model: Any, folder: Path, held: Dtype, name: str) -> float:
 
 def require_equal(difference: float, model: Any, fault: str) -> None:
     """Refuse a mean difference of log-probabilities, in nats, that rounding in the model's type does not explain."""
-    if not difference <= (1e-3 if model.dtype is torch.float32 else 0.1):
+    if not difference <= (ROUNDING if model.dtype is torch.float32 else COARSE_ROUNDING):
         raise CastawayError(f"{fault}: log-probabilities differ by {difference:.2g} nats in the mean; {REMEDY}")
 
 
