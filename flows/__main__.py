@@ -15,7 +15,7 @@ import sys
 from collections.abc import Sequence
 
 from castaway.config.errors import CastawayError
-from castaway.processes.environment import drop_service_links, take_any_text
+from castaway.processes.environment import prepare
 
 # Only light modules are imported at the top; each command imports the rest itself. Importing torch, DVC, Prefect and
 # MLflow takes seconds, and a mistake in params.yaml should be reported before that.
@@ -27,8 +27,7 @@ OF_PIPELINE = ("force", "teacher", "cache")  # options that no other command tak
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command and return its exit status: 2 for an error that the user can fix, 130 after Ctrl-C."""
-    take_any_text()
-    drop_service_links()
+    prepare()
     options = parser().parse_intermixed_args(arguments)
     if options.command is None:
         parser().print_help()

@@ -100,8 +100,9 @@ def one_stage(
         commit: bring the clone to this commit, pull the inputs from DVC's remote, and push what is made.
         files: with a commit, other content of its params.yaml and dvc.lock.
     """
+    environment.prepare()  # a worker of Prefect's begins here
     root = environment.find_root()
-    environment.silence(root)
+    environment.use_host(root)
     with interruptible(), driver_lock(root), _lines(log := new_log(root, target)):
         try:
             return state_of(remote.carry_out(root, target, commit or "", files or {}, force=force, log=log))

@@ -60,7 +60,7 @@ class Build:
         CastawayError if the targets or files are invalid, or this host lacks a device.
         """
         params = read_params(root / "params.yaml")
-        environment.silence(root)
+        environment.use_host(root)
         link(root, params)
         if served := teacher or weights_of(params.teacher):
             # Only to fail at once, and not hours later at the first stage that uses the teacher.

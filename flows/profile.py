@@ -42,7 +42,7 @@ def main(root: Path, name: str, targets: Sequence[str] = ()) -> int:
 
     for variable in [variable for variable in os.environ if variable.startswith(FOREIGN)]:
         del os.environ[variable]
-    environment.silence(place)
+    environment.use_host(place)
     # DVC names stages relative to the current folder.
     with chdir(place), interruptible():
         outcomes = run_build(Build.planned(place, targets, force=False, teacher=None))

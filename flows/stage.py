@@ -106,7 +106,7 @@ def shown_in_prefect(address: str, run: Callable[[], None]) -> None:
 def checked(root: Path, address: str) -> tuple[dvc_stage.DvcStage, Params, hardware.Device]:
     """The stage, the parameters and the device, before anything is changed; CastawayError if one does not do."""
     params = read_params(root / "params.yaml")
-    environment.silence(root)
+    environment.use_host(root)
     # Before DVC is loaded, and numpy with it, which reads some of these variables.
     together = load_host(environment.main_root(root)).processes(address)
     environment.settle(params, base_of(params, address), together.nproc_per_node)

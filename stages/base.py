@@ -4,7 +4,8 @@
 
 A block under `bases` with `text` is trained here from scratch: a tokenizer, a chat template with stop tokens, and a
 Llama of about a million parameters. Its text is scripted play, in which some replies break the format, as those of an
-instruct model would. Any other block names a model that exists already (`castaway/bases/sources.py`).
+instruct model would. Any other block names a model that exists already (`castaway/bases/sources.py`); what was fetched
+is tried, so that one that cannot be sampled from, trained or merged is refused before a run is built on it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from castaway.config.errors import CastawayError
 from castaway.models.rows import first_fit
 from castaway.models.tokens import ChatTokenizer
 from castaway.models.training import CurveCallback, seed_everything, trainer_settings
+from castaway.tools.check_model import check_folder
 
 if TYPE_CHECKING:
     from stages.context import Context
@@ -38,8 +40,10 @@ def run(context: Context) -> dict[str, Any]:
     if not isinstance(own, BaseTextParams):
         model, tokenizer = fetch(own, context.root, context.scratch, context.packages)
         save(model, tokenizer, context.output)
-        ChatTokenizer.load(context.output)  # which refuses a template that cannot be used
-        return figures(model, tokenizer)
+        found = figures(model, tokenizer)
+        del model  # the trial loads what was saved
+        print("\n".join(check_folder(context.output, own.dtype, own.origin)))
+        return found
 
     # Text: scripted play, in which some answers break the format.
     params = context.params.base

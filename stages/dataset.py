@@ -13,15 +13,18 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
+from operator import add
 from random import Random
 from statistics import mean
 from typing import TYPE_CHECKING, Any
+
+from transformers import AutoConfig
 
 from castaway.config.errors import CastawayError
 from castaway.config.sections import DatasetParams
 from castaway.datasets.jsonl import DEMONSTRATIONS, PAIRS, Row, card_header, demonstration, pair, reply_text, write_rows
 from castaway.datasets.scripted import balanced_pairs, play_scripted
-from castaway.models.tokens import ChatTokenizer
+from castaway.models.tokens import ChatTokenizer, require_positions
 from castaway.tasks.draws import Use, held_out_pair_episodes, place_of
 from castaway.tasks.environment import HELD_OUT_START, Prompt, TextEnvironment, ids_in_a_row
 from castaway.tasks.registry import task_of
@@ -127,6 +130,7 @@ def _sizes(context: Context, demonstrations: Sequence[Row]) -> dict[str, Any]:
     tokenizer = ChatTokenizer.load(context.folder("base"))
     prompts = [len(tokenizer.prompt(row["prompt"])) for row in demonstrations]
     replies = [len(tokenizer.reply(reply_text(row["completion"]))) for row in demonstrations]
+    require_positions(AutoConfig.from_pretrained(context.folder("base")), max(map(add, prompts, replies)))
     return {
         "distinct_prompts": len({json.dumps(row["prompt"]) for row in demonstrations}),
         "prompt_tokens_mean": round(mean(prompts), 2),

@@ -10,13 +10,16 @@ ROOTS = ("castaway", "stages")
 """The packages whose imports are followed."""
 
 
-def follow(root: Path, start: Iterable[Path]) -> set[Path]:
-    """The files in `start`, and all that they import wherever it stands; imports under `if TYPE_CHECKING` never run."""
+def follow(root: Path, start: Iterable[Path], without: Path | None = None) -> set[Path]:
+    """The files in `start`, and all that they import wherever it stands, but for one file and what it alone imports.
+
+    Imports under `if TYPE_CHECKING` never run.
+    """
     found: set[Path] = set()
     waiting = list(start)
     while waiting:
         path = waiting.pop()
-        if path not in found:
+        if path not in found and path != without:
             found.add(path)
             waiting += _imported(root, path)
     return found

@@ -36,7 +36,7 @@ Written by `python -m tests.matrix` with transformers {transformers.__version__}
 float32 on a CPU, with windows of {WINDOW} tokens where it has any. *Drawn* and *scored* are the largest differences of
 log-probabilities, in nats, between replies as they are sampled, or read for training, and a plain pass of transformers
 over each row. *Clipped* is PPO's clip fraction before the first update. `castaway model check FOLDER` says the same of
-a model's own weights, and `sft` tries each model before it trains it.
+a model's own weights, and the stage `base` ends with it.
 """
 
 
@@ -46,7 +46,7 @@ def row_of(name: str, root: Path) -> list[str]:
     kind = type(model).__name__
     try:
         clipped = clip_fraction(name, root)
-    except CastawayError as error:  # of the trial in `sft`
+    except CastawayError as error:  # of the trial in `base`
         return [kind, "-", "-", "-", f"refused: {_reason(error)}"]
     drawn, scored = differences(model)
     return [kind, f"{drawn:.0e}", f"{scored:.0e}", f"{clipped:g}", f"all {len(STAGES)} stages"]

@@ -44,9 +44,7 @@ def merge(
     precise = torch.float64 if dtype == torch.float32 and held != "nf4" else None
     adapted: Any = load_policy(base, adapters, held)
     before = _logits(_held_in(adapted.to(device), precise), probes)
-    # On the host, so that the weights do not depend on the device.
-    merged = dequantised(adapted, base) if held == "nf4" else adapted.to("cpu", getattr(torch, held)).merge_and_unload()
-    merged.to(dtype)
+    merged = merged_weights(adapted, base, held).to(dtype)
     # A base model's settings of generation may lack the token that its template writes after a reply.
     stops = sorted(tokenizer.stops)
     merged.generation_config.eos_token_id = stops if len(stops) > 1 else stops[0]
@@ -67,6 +65,17 @@ def merge(
         "divergence": float(f"{divergence:.3g}"),
         "parameters": sum(weight.numel() for weight in reloaded.parameters()),
     }
+
+
+def merged_weights(adapted: Any, base: Path, held: Dtype) -> Any:
+    """A plain model of the weights of the adapted one and its adapter; `adapted` is of no use afterwards.
+
+    `held` is the precision that the base model, in the folder `base`, was loaded in.
+    """
+    if held == "nf4":
+        return dequantised(adapted, base)
+    # On the host, so that the weights do not depend on the device.
+    return adapted.to("cpu", getattr(torch, held)).merge_and_unload()
 
 
 def _held_in(model: Any, dtype: torch.dtype | None) -> Any:

@@ -160,3 +160,13 @@ def pad_left(rows: Sequence[Sequence[int]], pad: int) -> tuple[torch.Tensor, tor
 def positions(mask: torch.Tensor) -> torch.Tensor:
     """Position ids of the same shape as the mask, for left-padded rows: 0 at the first token that is no padding."""
     return (mask.cumsum(-1) - 1).clamp(min=0)
+
+
+def require_positions(config: Any, longest: int) -> None:
+    """Refuse rows that are longer than a model has positions for: it would be trained on what means nothing to it."""
+    most = getattr(config.get_text_config(), "max_position_embeddings", None) or longest
+    if longest > most:
+        raise CastawayError(
+            f"the longest row has {longest} tokens, and the model reads {most}; render shorter prompts, or name a "
+            "model with a longer context as base"
+        )

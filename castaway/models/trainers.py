@@ -18,14 +18,13 @@ from castaway.models.four_bit import is_four_bit
 from castaway.models.logprobs import label_losses
 from castaway.models.products import use_for_head
 from castaway.models.rows import SMALL
-from castaway.models.tokens import ChatTokenizer
+from castaway.models.tokens import ChatTokenizer, require_positions
 from castaway.models.training import (
     CurveCallback,
     LabelledRow,
     Log,
     ReplyCollator,
     longest,
-    require_positions,
     section_settings,
 )
 
@@ -72,7 +71,7 @@ def reply_trainer(
 
     The model has the adapter that is trained, unless `adapter` describes a new one. `log` adds points to the curves.
     """
-    require_positions(model, most := longest(rows))
+    require_positions(model.config, most := longest(rows))
     settings = section_settings(params, len(rows), most, **settings)
     before = trained_weights(model)
     trainer = FoldedSFTTrainer(

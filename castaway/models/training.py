@@ -13,7 +13,6 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 from transformers import TrainerCallback
 
-from castaway.config.errors import CastawayError
 from castaway.config.sections import CorrectionSftParams, RewardModelParams, SftParams
 from castaway.models.rows import SMALL, as_tensors, attention_mask, step_of, trees_of, visible, window_of
 
@@ -106,16 +105,6 @@ def section_settings(
         rows_per_pass=rows_per_pass(params.batch_size, longest, params.tokens_per_pass),
         **settings,
     )
-
-
-def require_positions(model: Any, longest: int) -> None:
-    """Refuse rows that are longer than a model has positions for: it would be trained on what means nothing to it."""
-    most = getattr(model.config.get_text_config(), "max_position_embeddings", None) or longest
-    if longest > most:
-        raise CastawayError(
-            f"the longest row has {longest} tokens, and the model reads {most}; render shorter prompts, or name a "
-            "model with a longer context as base"
-        )
 
 
 def rows_per_pass(batch_size: int, longest: int, tokens_per_pass: int) -> int:

@@ -62,10 +62,16 @@ OF_HOOKS: tuple[str, ...] = (
     "GIT_COMMON_DIR",
     "GIT_INDEX_FILE",
     "GIT_PREFIX",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_SHALLOW_FILE",
+    "GIT_GRAFT_FILE",
 )
-OF_HOOKS += ("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_SHALLOW_FILE", "GIT_GRAFT_FILE")
 """Of `git rev-parse --local-env-vars`, those that name a place; settings such as GIT_CONFIG_COUNT are the user's."""
 RANKS = ("RANK", "LOCAL_RANK", "GROUP_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+"""What torchrun sets, and other schedulers too."""
+OF_LAUNCHERS = ("ACCELERATE_", "PMI_", "OMPI_COMM_WORLD_", "MV2_COMM_WORLD_", "MPI_LOCAL")
+"""How the names begin by which `accelerate launch` and MPI say what a trainer is to do, and with whom."""
 
 FROM_THE_START = {
     "PYTHONHASHSEED": "0",
@@ -95,32 +101,39 @@ def find_root() -> Path:
     raise CastawayError(f"there is no dvc.yaml in {here} or above it; run from a clone of the repository")
 
 
-def silence(root: Path) -> None:
-    """Switch telemetry off, keep the files of MLflow inside the repository, and leave out GPUs that are not for us.
+def prepare() -> None:
+    """Make the environment that all child processes inherit. Each command begins with it, before it imports a library.
 
-    Ranks that a cluster's scheduler has set are dropped: torchrun alone says which processes train together. So is what
-    `accelerate launch` would have a trainer do. Servers of this host are asked without a proxy.
+    Telemetry is switched off, servers of this host are asked without a proxy, and what was meant for another program is
+    dropped. Signs that a terminal cannot show become question marks.
     """
     os.environ.update(SILENT)
-    for name in [name for name in os.environ if name.startswith("ACCELERATE_")]:
+    for name in [name for name, value in os.environ.items() if of_another(name, value)]:
         del os.environ[name]
     if getproxies():
         names = [*os.environ.get("no_proxy", os.environ.get("NO_PROXY", "")).split(","), *LOOPBACK]
         os.environ["no_proxy"] = os.environ["NO_PROXY"] = ",".join(dict.fromkeys(filter(None, names)))
-    if not is_member():
-        for name in [name for name in os.environ if name in RANKS]:
-            del os.environ[name]
+    take_any_text()
+
+
+def of_another(name: str, value: str) -> bool:
+    """Whether a variable is meant for another program, and would change what a stage does.
+
+    A git hook names its own repository. A cluster's scheduler sets ranks; torchrun alone says which processes train
+    together. Kubernetes names services: `VLLM_PORT=tcp://10.0.0.1:8000` would be read as a setting of vLLM.
+    """
+    if name in RANKS:
+        return not is_member()
+    return name in OF_HOOKS or name.startswith(OF_LAUNCHERS) or (name.endswith("_PORT") and "://" in value)
+
+
+def use_host(root: Path) -> None:
+    """Keep MLflow's store inside the repository, unless another is named, and use only the GPUs of host.yaml."""
     os.environ.setdefault("MLFLOW_TRACKING_URI", store_of(root))
     gpus = load_host(main_root(root)).gpus
     if gpus is not None:
         amd = Path("/dev/kfd").exists()
         os.environ.setdefault("HIP_VISIBLE_DEVICES" if amd else "CUDA_VISIBLE_DEVICES", ",".join(map(str, gpus)))
-
-
-def drop_service_links() -> None:
-    """Drop what Kubernetes says of services: `VLLM_PORT=tcp://10.0.0.1:8000` would be read as a setting of vLLM."""
-    for name in [name for name, value in os.environ.items() if name.endswith("_PORT") and "://" in value]:
-        del os.environ[name]
 
 
 def take_any_text() -> None:
@@ -230,10 +243,8 @@ def git(folder: Path, *arguments: str) -> str | None:
 
 
 def run_git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run git in a folder, whatever repository the hook of another one names in variables; OSError without git."""
-    own = {name: value for name, value in os.environ.items() if name not in OF_HOOKS}
-    command = ["git", *arguments]
+    """Run git in a folder; OSError without git."""
     # Names of files need not be UTF-8; such bytes come as Python has them in paths.
     return subprocess.run(
-        command, cwd=folder, env=own, capture_output=True, encoding="utf-8", errors="surrogateescape", check=False
+        ["git", *arguments], cwd=folder, capture_output=True, encoding="utf-8", errors="surrogateescape", check=False
     )

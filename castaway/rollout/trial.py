@@ -4,11 +4,13 @@ import torch
 
 from castaway.config.errors import CastawayError, first_line
 from castaway.models.tokens import ChatTokenizer
-from castaway.models.trial import require_equal
+from castaway.models.trial import require_equal, tried_length
 from castaway.rollout.actor_critic import ActorCritic
 from castaway.rollout.sampling import SamplingRules, sample_replies
 
 ASKED = ("Name a tree.", "What is seven times six, and why?", "Hello! Who are you, and what can you do?")
+
+TOKENS = 8  # of each reply
 
 
 def check_sampler(actor: ActorCritic, tokenizer: ChatTokenizer, name: str) -> float:
@@ -18,7 +20,10 @@ def check_sampler(actor: ActorCritic, tokenizer: ChatTokenizer, name: str) -> fl
     """
     device = next(actor.parameters()).device
     prompts = [tokenizer.prompt([{"role": "user", "content": text}]) for text in ASKED]
-    rules, generator = SamplingRules(1.0, 8, tokenizer.stops, tokenizer.pad), torch.Generator(device).manual_seed(0)
+    often = max(1, (tried_length(actor.causal) - TOKENS) // max(map(len, prompts)))  # one more that is long
+    prompts.append(tokenizer.prompt([{"role": "user", "content": " ".join(often * [max(ASKED, key=len)])}]))
+    generator = torch.Generator(device).manual_seed(0)
+    rules = SamplingRules(1.0, TOKENS, tokenizer.stops, tokenizer.pad)
     try:
         replies = sample_replies(actor, prompts, rules, generator)
         with torch.no_grad():

@@ -40,7 +40,7 @@ def main(root: Path, address: str) -> int:
         if not (revision := environment.revision(root)).isalnum():
             raise CastawayError(f"an experiment builds a commit, and this is {revision}; commit your changes first")
         require_fresh(root, address, experiment, [known[name] for name in builds if name in known])
-    environment.silence(root)
+    environment.use_host(root)
     for name, (variant, settings) in builds.items():
         if name not in known:
             print(f"{name} ...", flush=True)

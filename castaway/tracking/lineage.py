@@ -35,7 +35,7 @@ def main(targets: Sequence[str]) -> int:
         raise CastawayError("lineage needs `sync` or `check`; `castaway lineage` shows which runs made an artifact")
     root = environment.find_root()
     stages = locked_stages(root)
-    environment.silence(root)
+    environment.use_host(root)
     with store.needed():
         return actions[targets[0]](root, stages)
 

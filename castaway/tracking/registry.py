@@ -47,7 +47,7 @@ def main(targets: Sequence[str]) -> int:
     for run in targets:
         if run not in params.tasks:
             raise CastawayError(f"params.yaml has no run {run}; {did_you_mean(run, list(params.tasks))}")
-    environment.silence(root)
+    environment.use_host(root)
     with needed():
         promotions = [promote(root, params, stages, run) for run in targets or built(stages, params)]
     none = "no run has both a merged model and an evaluation yet; `dvc repro` builds them"

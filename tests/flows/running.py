@@ -137,12 +137,24 @@ class PrefectServer:
 
     def ask(self, path: str, **body: object) -> list[dict[str, Any]]:
         """What `POST path` answers."""
-        return list(httpx.post(f"{self.address}/{path}", json=body, timeout=30).raise_for_status().json())
+        return list(answer_of("POST", f"{self.address}/{path}", **body).json())
 
     def states(self, kind: str = "flow_runs") -> dict[str, str]:
         """The name of the state of every run, by the name of the run; without the tasks that stand for a flow run."""
         runs = [run for run in self.ask(f"{kind}/filter") if not child_of(run)]
         return {run["name"]: run["state"]["name"] for run in runs}
+
+
+def answer_of(method: str, url: str, **body: object) -> httpx.Response:
+    """What a Prefect server answers. While its database is locked, it says 503, and is to be asked again."""
+    answers: list[httpx.Response] = []
+
+    def final() -> bool:
+        answers.append(httpx.request(method, url, json=body, timeout=30))
+        return answers[-1].status_code != httpx.codes.SERVICE_UNAVAILABLE
+
+    until(final, f"an answer to {method} {url}")
+    return answers[-1].raise_for_status()
 
 
 def child_of(run: dict[str, Any]) -> str | None:

@@ -15,7 +15,7 @@ import zc.lockfile
 from mlflow import MlflowClient
 
 from castaway.config.errors import CastawayError
-from castaway.processes.environment import silence
+from castaway.processes.environment import use_host
 from castaway.processes.hardware import visible_variables
 from flows import gpus, planned
 from flows.__main__ import main as flows
@@ -235,7 +235,7 @@ def test_the_file_of_the_host_says_where_stages_run_and_which_gpus_are_ours(
     variables = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
     for name in variables:
         monkeypatch.delenv(name, raising=False)
-    silence(ship.root)
+    use_host(ship.root)
     assert [os.environ.pop(name) for name in variables if name in os.environ] == ["2"]
 
 

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import httpx
 import psutil
 import pytest
 import yaml
@@ -18,7 +17,7 @@ from castaway.config.errors import CastawayError
 from castaway.tracking.records import is_record
 from flows.remote import carry_out, order_of
 from tests.flows.conftest import ROOT, Repository
-from tests.flows.running import DEADLINE, PrefectServer, busy, until
+from tests.flows.running import DEADLINE, PrefectServer, answer_of, busy, until
 
 pytestmark = pytest.mark.slow
 
@@ -247,7 +246,7 @@ def test_a_run_that_is_deleted_is_not_waited_for(ship: Repository, server: Prefe
             assert line, "the driver ended before it sent the stage"
         waiting = {"state": {"type": {"any_": ["SCHEDULED"]}}}
         for run in server.ask("flow_runs/filter", flow_runs=waiting):
-            httpx.delete(f"{server.address}/flow_runs/{run['id']}", timeout=30).raise_for_status()
+            answer_of("DELETE", f"{server.address}/flow_runs/{run['id']}")
         told, _ = driver.communicate(timeout=DEADLINE)
         assert driver.returncode == 2
         assert "base: its run was deleted on the Prefect server" in told

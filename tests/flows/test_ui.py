@@ -14,7 +14,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import httpx
 import psutil
 import pytest
 from playwright.sync_api import Page, Response
@@ -28,7 +27,7 @@ from flows.pipeline_run import DRIVER
 from flows.prefect_server import EPHEMERAL
 from tests.castaway.tools.browser import chromium
 from tests.flows.conftest import BODY, EVALUATE, Repository, of_marooned
-from tests.flows.running import has_ended, until
+from tests.flows.running import answer_of, has_ended, until
 
 pytestmark = pytest.mark.slow
 
@@ -151,7 +150,7 @@ def look_at_mlflow(page: Page, mlflow: str, ship: Repository, folder: Path) -> N
 def runs_of(prefect: str, flow: str) -> dict[str, dict[str, Any]]:
     """The runs of a flow, by name."""
     named = {"flows": {"name": {"any_": [flow]}}}
-    found = httpx.post(f"{prefect}/api/flow_runs/filter", json=named, timeout=30).raise_for_status()
+    found = answer_of("POST", f"{prefect}/api/flow_runs/filter", **named)
     return {run["name"]: run for run in found.json()}
 
 

@@ -10,6 +10,7 @@ from castaway.config.sections import LoraParams
 from castaway.models.four_bit import dequantised, is_four_bit
 from castaway.models.policy import load_model, new_adapter, save_adapter, using
 from castaway.models.trainers import keep_precision, trained_weights
+from castaway.tools.check_model import check_folder
 from tests.castaway.rl.small import stirred
 from tests.families import write_family
 
@@ -78,3 +79,7 @@ def test_what_is_trained_is_kept_in_float32_exactly(base: Path) -> None:
     assert all(weight.dtype is torch.float32 for weight in before)
     assert all(torch.equal(weight, value) for weight, value in zip(before, values, strict=True))
     assert trained_weights(new_adapter(load_model(base), LORA)) == {}
+
+
+def test_it_passes_the_trial(base: Path) -> None:
+    assert len(check_folder(base, "nf4")) == 6

@@ -10,10 +10,13 @@ from castaway.config.bases import PathParams
 from castaway.config.errors import CastawayError
 from castaway.models.policy import load_model
 from castaway.models.tokens import ChatTokenizer
+from castaway.tools.check_model import check_folder
 from stages.base import WIDTH, AnswerTrainer, check_lengths, collate, document_tokens, packed, run
 from stages.context import Context
 from tests.castaway.bases.given import write_gguf
+from tests.castaway.models.classes import model_of
 from tests.castaway.rl.small import student
+from tests.families import FAMILIES, tokenizer_of
 from tests.miniature import GIVEN
 from tests.shipped import PARAMS
 
@@ -63,7 +66,7 @@ def test_prompts_that_fill_the_context_are_refused() -> None:
     check_lengths([*pieces[1:], pieces[-1]], "games")
 
 
-def test_a_model_that_exists_is_copied_and_counted(tmp_path: Path) -> None:
+def test_a_model_that_exists_is_copied_counted_and_tried(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     original = write_gguf(tmp_path / "model.gguf")
     params = PARAMS.model_copy(update={"bases": {"given": PathParams(**GIVEN, path="model.gguf")}})
     scratch = tmp_path / "scratch"
@@ -75,3 +78,17 @@ def test_a_model_that_exists_is_copied_and_counted(tmp_path: Path) -> None:
     with torch.no_grad():
         assert model(torch.tensor([tokens])).logits.shape == (1, len(tokens), figures["vocabulary"])
     assert not list((tmp_path / "scratch").iterdir())
+    assert capsys.readouterr().out.splitlines() == check_folder(context.output, "float32")
+
+
+def test_a_model_that_cannot_be_trained_is_refused_before_anything_is_built_on_it(tmp_path: Path) -> None:
+    tokenizer = tokenizer_of(FAMILIES["qwen2"], ["ACTION: LEFT"] * 5)
+    sizes = {"n_groups": 1, "num_heads": 8, "head_dim": 16, "state_size": 16}
+    model_of("mamba2", vocab_size=len(tokenizer), **sizes).save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    params = PARAMS.model_copy(update={"bases": {"given": PathParams(**GIVEN, path="model")}})
+    context = Context(
+        root=tmp_path, params=params, run="given", base="given", stage="base", scratch=tmp_path / "scratch"
+    )
+    with pytest.raises(CastawayError, match=r"^model \(Mamba2ForCausalLM\) cannot be trained: .*; name another model"):
+        run(context)

@@ -11,6 +11,7 @@ from castaway.config.errors import CastawayError
 from castaway.config.sections import DatasetParams, TeacherParams
 from castaway.datasets.jsonl import DEMONSTRATIONS, PAIRS, read_rows
 from castaway.datasets.scripted import play_scripted
+from castaway.models.tokens import ChatTokenizer
 from castaway.tasks.verdict import TeacherOutage
 from stages.context import Context
 from stages.dataset import run
@@ -33,8 +34,9 @@ def data(root: Path, url: str, name: str = "strictbot", demonstrations: int = 50
         "dataset": DatasetParams.model_validate({**shipped.dataset.model_dump(), **small}),
     }
     params = shipped.model_copy(update=own)
-    _, tokenizer = student()
+    actor, tokenizer = student()
     tokenizer.save(root / "data/answers/base")
+    actor.causal.config.save_pretrained(root / "data/answers/base")
     context = Context(root=root, params=params, run=name, base="answers", stage="dataset", scratch=root / "scratch")
     context.output.mkdir(parents=True, exist_ok=True)
     return run(context)
@@ -106,3 +108,12 @@ def test_more_demonstrations_than_turns_are_refused(tmp_path: Path) -> None:
     with serving() as server, pytest.raises(CastawayError, match=r"strictbot: 2 episodes have \d+ turns") as refused:
         data(tmp_path, server.url, demonstrations=5000, kind="rules")
     assert str(refused.value).endswith("asks for 5000; raise dataset.episodes")
+
+
+def test_prompts_that_are_longer_than_the_model_reads_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ChatTokenizer, "prompt", lambda *_: [1] * 500)
+    monkeypatch.setattr(ChatTokenizer, "reply", lambda *_: [1] * 13)
+    with serving() as server, pytest.raises(CastawayError, match="longest row has 513 tokens, and the model reads 512"):
+        data(tmp_path, server.url)

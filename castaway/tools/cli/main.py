@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from castaway.config.errors import CastawayError
-from castaway.processes.environment import drop_service_links, take_any_text
+from castaway.processes.environment import prepare
 from castaway.tools.cli import Root, group, look, weights
 from castaway.tools.cli.tasks import marooned, model, openspiel, task
 from castaway.tools.cli.teacher import app as teacher
@@ -30,8 +30,7 @@ class Groups(TyperGroup):
     """Shows the commands by group, and prints any error in one line, with exit status 2."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        take_any_text()
-        drop_service_links()
+        prepare()
         try:
             status = super().main(*args, **{**kwargs, "standalone_mode": False})
         except CastawayError as error:

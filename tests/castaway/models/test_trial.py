@@ -1,11 +1,12 @@
 """What is refused before anything is trained on it, and what is not."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
 from castaway.config.errors import CastawayError
-from castaway.models.training import require_positions
-from castaway.models.trial import check_model
+from castaway.models.trial import check_merge, check_model
 from tests.castaway.models.classes import model_of
 
 
@@ -39,12 +40,6 @@ def test_a_model_without_gradients_is_refused() -> None:
         check_model(model, "mine")
 
 
-def test_rows_beyond_the_last_position_are_refused() -> None:
-    require_positions(model_of("llama"), 512)
-    with pytest.raises(CastawayError, match="the longest row has 513 tokens, and the model reads 512"):
-        require_positions(model_of("llama"), 513)
-
-
 def test_the_model_and_the_random_numbers_are_as_before() -> None:
     model, state = model_of("llama"), torch.get_rng_state()
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
@@ -53,3 +48,18 @@ def test_the_model_and_the_random_numbers_are_as_before() -> None:
     assert list(before) == list(model.state_dict())
     assert all(torch.equal(weight, before[name]) for name, weight in model.state_dict().items())
     assert all(weight.grad is None for weight in model.parameters())
+
+
+@pytest.mark.parametrize("name", ["llama", "mixtral", "gpt2"])
+def test_a_model_with_an_adapter_merged_is_the_same(name: str) -> None:
+    assert check_merge(model_of(name), Path(), "float32", name) < 1e-5
+
+
+def test_a_model_that_does_more_than_multiply_by_its_weights_is_refused() -> None:
+    model = model_of("llama")
+    model.get_decoder().layers[0].mlp.down_proj.register_forward_hook(lambda *given: 3 * given[-1])
+    with pytest.raises(
+        CastawayError,
+        match=r"^mine \(LlamaForCausalLM\) computes something else with an adapter merged into it: .* nats",
+    ):
+        check_merge(model, Path(), "float32", "mine")

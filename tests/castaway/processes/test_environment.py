@@ -14,7 +14,7 @@ from sqlalchemy import create_engine
 
 from castaway.config.params import Params
 from castaway.processes import environment
-from castaway.processes.environment import ASLEEP, AVX2, AWAKE, STEADY, revision, settle, waiting
+from castaway.processes.environment import ASLEEP, AVX2, AWAKE, SILENT, STEADY, revision, settle, waiting
 from castaway.processes.servers import free_port
 from castaway.tasks.registry import read_params
 from flows.__main__ import main
@@ -84,31 +84,81 @@ def test_a_revision_is_dirty_by_code_and_params_not_by_what_stages_write(tmp_pat
     assert revision(tmp_path) == f"{clean}+dirty"
 
 
-def test_ranks_of_a_scheduler_are_dropped_and_those_of_torchrun_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WORLD_SIZE", "2")
+OF_GIT_HOOKS = [
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_IMPLICIT_WORK_TREE",
+    "GIT_COMMON_DIR",
+    "GIT_INDEX_FILE",
+    "GIT_PREFIX",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_SHALLOW_FILE",
+    "GIT_GRAFT_FILE",
+]
+OF_SCHEDULERS = ["RANK", "LOCAL_RANK", "GROUP_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"]
+OF_MPI = [
+    "PMI_SIZE",
+    "PMI_RANK",
+    "OMPI_COMM_WORLD_SIZE",
+    "OMPI_COMM_WORLD_RANK",
+    "OMPI_COMM_WORLD_LOCAL_RANK",
+    "MV2_COMM_WORLD_SIZE",
+    "MV2_COMM_WORLD_RANK",
+    "MPI_LOCALRANKID",
+    "MPI_LOCALNRANKS",
+]
+OF_ACCELERATE = [
+    "ACCELERATE_MIXED_PRECISION",
+    "ACCELERATE_USE_CPU",
+    "ACCELERATE_USE_FSDP",
+    "ACCELERATE_USE_DEEPSPEED",
+    "ACCELERATE_DYNAMO_BACKEND",
+    "ACCELERATE_GRADIENT_ACCUMULATION_STEPS",
+    "ACCELERATE_TORCH_DEVICE",
+]
+OF_KUBERNETES = ["VLLM_PORT", "PREFECT_SERVER_API_PORT", "MLFLOW_PORT"]
+FOR_OTHERS = {
+    **dict.fromkeys(OF_GIT_HOOKS, "/elsewhere"),
+    **dict.fromkeys([*OF_SCHEDULERS, *OF_MPI, *OF_ACCELERATE], "2"),
+    **dict.fromkeys(OF_KUBERNETES, "tcp://10.0.0.1:8000"),
+}
+
+
+@pytest.mark.parametrize("name", FOR_OTHERS)
+def test_what_is_meant_for_another_program_is_dropped(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, FOR_OTHERS[name])
+    environment.prepare()
+    assert name not in os.environ
+
+
+@pytest.mark.parametrize("name", OF_SCHEDULERS)
+def test_what_torchrun_says_is_kept(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "castaway")
-    environment.silence(ROOT)
-    assert os.environ["WORLD_SIZE"] == "2"
-    monkeypatch.delenv("TORCHELASTIC_RUN_ID")
-    environment.silence(ROOT)
-    assert "WORLD_SIZE" not in os.environ
+    monkeypatch.setenv(name, "2")
+    environment.prepare()
+    assert os.environ[name] == "2"
 
 
-def test_no_trainer_does_what_was_meant_for_another_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "bf16")
-    environment.silence(ROOT)
-    assert not [name for name in os.environ if name.startswith("ACCELERATE_")]
+@pytest.mark.parametrize("name", ["VLLM_PORT", "GIT_CONFIG_COUNT", "MLFLOW_TRACKING_URI", "OMP_PROC_BIND"])
+def test_what_the_user_means_for_a_stage_is_kept(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, "8000")
+    environment.prepare()
+    assert os.environ[name] == "8000"
 
 
-@pytest.mark.parametrize("variable", ["GIT_DIR", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY"])
-def test_git_looks_into_the_folder_and_not_where_a_hook_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
-) -> None:
-    save(tmp_path / "params.yaml", "1\n")
-    commit(tmp_path)
-    clean = revision(tmp_path)
-    monkeypatch.setenv(variable, str(tmp_path / "another"))
-    assert revision(tmp_path) == clean != "none"
+@pytest.mark.parametrize("name", SILENT)
+def test_no_tool_tells_others_what_is_done(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, "another")
+    environment.prepare()
+    assert os.environ[name] == SILENT[name]
+
+
+@pytest.mark.parametrize("command", [lambda: castaway("--version"), lambda: main([])])
+def test_each_program_begins_with_it(monkeypatch: pytest.MonkeyPatch, command: Callable[[], object]) -> None:
+    monkeypatch.setenv("PREFECT_SERVER_API_PORT", "tcp://10.0.0.1:4200")
+    command()
+    assert "PREFECT_SERVER_API_PORT" not in os.environ
 
 
 def test_a_stage_runs_the_code_of_its_own_folder(tmp_path: Path) -> None:
@@ -135,26 +185,15 @@ def test_a_clone_has_the_bytes_of_the_repository_whatever_git_is_set_to(tmp_path
     assert (tmp_path / "two/params.yaml").read_bytes() == (ROOT / "params.yaml").read_bytes()
 
 
-@pytest.mark.parametrize("command", [lambda: castaway("--version"), lambda: main([])])
-def test_addresses_that_kubernetes_sets_are_no_settings(
-    monkeypatch: pytest.MonkeyPatch, command: Callable[[], object]
-) -> None:
-    """Prefect and vLLM would read theirs as a number."""
-    monkeypatch.setenv("PREFECT_SERVER_API_PORT", "tcp://10.0.0.1:4200")
-    monkeypatch.setenv("VLLM_PORT", "8000")
-    command()
-    assert "PREFECT_SERVER_API_PORT" not in os.environ and os.environ["VLLM_PORT"] == "8000"
-
-
 def test_a_server_of_this_host_is_asked_without_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
-    environment.silence(ROOT)
+    environment.prepare()
     assert "NO_PROXY" not in os.environ
     monkeypatch.setenv("NO_PROXY", "intranet")
     monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{free_port()}")
-    environment.silence(ROOT)
+    environment.prepare()
     assert os.environ["no_proxy"].split(",")[0] == "intranet"
     with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server, ThreadPoolExecutor(1) as beside:
         beside.submit(server.handle_request)
