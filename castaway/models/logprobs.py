@@ -89,11 +89,23 @@ def by_chunks(causal: Any, scores: Scores, hidden: Tensor, tokens: Tensor) -> tu
     return torch.cat(first), torch.cat(second)
 
 
-def label_losses(causal: Any, inputs: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
-    """-log p of each label of a batch (n), in nats, and whether it was the likeliest token (n)."""
+def label_losses(causal: Any, inputs: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+    """-log p of each label of a batch (n), in nats, and whether it was the likeliest token (n); and a balance loss ().
+
+    With `lengths` (lines) among the inputs, how many tokens each line has before its padding, the last is the one that
+    a mixture of experts has of its class; else it is 0.
+    """
     lines, columns = (inputs["labels"] != -100).nonzero(as_tuple=True)
-    rows = {name: value for name, value in inputs.items() if name != "labels"}
-    before = hidden_states_at(causal.get_decoder(), lines, columns - 1, **rows, use_cache=False)
+    rows = {name: value for name, value in inputs.items() if name not in ("labels", "lengths")}
+    if "lengths" in inputs:
+        decoded = causal.get_decoder()(**rows, use_cache=False, output_router_logits=True)
+        before, balance = (
+            decoded.last_hidden_state[lines, columns - 1],
+            _balance_loss(causal, decoded, inputs["lengths"]),
+        )
+    else:
+        before = hidden_states_at(causal.get_decoder(), lines, columns - 1, **rows, use_cache=False)
+        balance = before.new_zeros(())
 
     def losses(hidden: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
         logits = next_token_logits(causal, hidden)
@@ -102,7 +114,22 @@ def label_losses(causal: Any, inputs: Mapping[str, Tensor]) -> tuple[Tensor, Ten
             return cross_entropy(logits, tokens, reduction="none"), right
         return -token_scores(logits, tokens)[0], right
 
-    return by_chunks(causal, losses, before, inputs["labels"][lines, columns])
+    return *by_chunks(causal, losses, before, inputs["labels"][lines, columns]), balance
+
+
+def _balance_loss(causal: Any, decoded: Any, lengths: Tensor) -> Tensor:
+    """The auxiliary loss () of a mixture of experts for what its decoder gave, as its class works it out.
+
+    Fedus et al. 2021, "Switch Transformers", arXiv:2101.03961, equations 4-6: it is least where all experts are used
+    alike. Padding does not count.
+    """
+    columns = torch.arange(decoded.last_hidden_state.shape[1], device=lengths.device)
+    mask, first = (columns < lengths[:, None]).long(), decoded.last_hidden_state[:1, :1]
+    given = _Decoded(last_hidden_state=first, router_logits=decoded.router_logits)
+    with forward_of(causal.get_decoder(), lambda *_, **__: given):
+        found = causal(input_ids=mask[:1, :1], attention_mask=mask, use_cache=False, output_router_logits=True)
+    loss: Tensor = found.aux_loss
+    return loss
 
 
 def token_scores(logits: Tensor, tokens: Tensor, temperature: float = 1.0) -> tuple[Tensor, Tensor]:

@@ -33,11 +33,13 @@ class FoldedSFTTrainer(SFTTrainer):
     def compute_loss(
         self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
-        """The mean of -log p over the labels, in nats."""
+        """The mean of -log p over the labels, in nats; of a mixture of experts plus its class's loss of balance."""
         with folded(model):
-            losses, right = label_losses(model.get_base_model(), inputs)
+            losses, right, balance = label_losses(model.get_base_model(), inputs)
         self._metrics["train"]["mean_token_accuracy"].append(right.float().mean().item())
-        return losses.sum() / (len(losses) if num_items_in_batch is None else num_items_in_batch)
+        # The mean over the passes of a step, by their labels.
+        total = losses.sum() + len(losses) * self.router_aux_loss_coef * balance
+        return total / (len(losses) if num_items_in_batch is None else num_items_in_batch)
 
 
 class FoldedRewardTrainer(RewardTrainer):

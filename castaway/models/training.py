@@ -142,6 +142,7 @@ class ReplyCollator:
             return {
                 "input_ids": pad_sequence(list(map(torch.tensor, tokens)), batch_first=True, padding_value=self.pad),
                 "labels": pad_sequence(list(map(torch.tensor, labels)), batch_first=True, padding_value=-100),
+                **self._lengths(tokens),
             }
         merged, ends, positions = as_tensors(trees, step_of(size))
         merged_labels = torch.full_like(merged, -100)
@@ -149,7 +150,13 @@ class ReplyCollator:
             for row, path in tree.paths.items():
                 merged_labels[line, path[prompts[row] :]] = torch.tensor(labels[row][prompts[row] :])
         mask = attention_mask(visible(ends), self.model)
-        return {"input_ids": merged, "labels": merged_labels, "position_ids": positions, "attention_mask": mask}
+        batch = {"input_ids": merged, "labels": merged_labels, "position_ids": positions, "attention_mask": mask}
+        return {**batch, **self._lengths([tree.tokens for tree in trees])}
+
+    def _lengths(self, lines: Sequence[Sequence[int]]) -> dict[str, torch.Tensor]:
+        """For mixtures of experts with a loss of balance, which TRL's trainer asks for in the model's configuration."""
+        asked = getattr(self.model.config.get_text_config(), "output_router_logits", False)
+        return {"lengths": torch.tensor([len(line) for line in lines])} if asked else {}
 
 
 class CurveCallback(TrainerCallback):

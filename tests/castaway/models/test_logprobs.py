@@ -121,10 +121,10 @@ def test_losses_of_labels_and_gradients_are_those_of_the_rows_one_by_one(
     inputs = ReplyCollator(model, 0)(rows(shared))
     assert ("position_ids" in inputs) is trees
     with folded(model):
-        losses, right = label_losses(model.get_base_model(), inputs)
+        losses, right, balance = label_losses(model.get_base_model(), inputs)
     losses.sum().backward()
     found = [weight.grad.clone() for weight in trained]
-    assert len(losses) == 11 and right.dtype is torch.bool
+    assert len(losses) == 11 and right.dtype is torch.bool and balance == 0
 
     model.zero_grad()
     total, hits = torch.zeros(()), 0

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 import torch
 
+from castaway.models.policy import lora_config
 from castaway.models.trainers import preference_trainer, reply_trainer
 from castaway.models.training import labelled
 from castaway.rl.corrections import correct, correction_pair
+from tests.castaway.models.classes import model_of
 from tests.castaway.rl.small import stirred, student
 from tests.castaway.rl.test_corrections import turn
 from tests.shipped import PARAMS
@@ -65,3 +67,26 @@ def test_no_epochs_leave_the_policy_as_the_base_model_is(tmp_path: Path) -> None
     result = trainer.train()
     assert (result.global_step, result.training_loss) == (0, 0.0)
     assert all(torch.equal(weight, before[name]) for name, weight in model.named_parameters())
+
+
+@pytest.mark.parametrize("name", ["mixtral", "qwen3_moe", "gpt_oss", "qwen3_next", "olmoe", "granitemoe"])
+@pytest.mark.parametrize("coefficient", [0.0, 0.5])
+def test_a_mixture_of_experts_learns_to_use_them_alike_as_its_class_has_it(
+    tmp_path: Path, name: str, coefficient: float
+) -> None:
+    model = model_of(name)
+    model.config.router_aux_loss_coef = model.router_aux_loss_coef = coefficient
+    row = labelled(list(range(3, 20)), [21, 22, 23])
+    trainer = reply_trainer(
+        model, student()[1], [row] * 3, PARAMS.sft, adapter=lora_config(PARAMS.sft.lora),
+        log=lambda *_: None, scratch=tmp_path, seed=1, device="cpu", gradient_checkpointing=False,
+    )  # fmt: skip
+    tokens, labels = (torch.tensor([row[name]]) for name in ("input_ids", "labels"))
+    with torch.no_grad():
+        found = trainer.compute_loss(trainer.model, trainer.data_collator([row]))
+        several = trainer.compute_loss(trainer.model, trainer.data_collator([row, row, labelled([3, 4], [5])]))
+        expected = model(input_ids=tokens, labels=labels, output_router_logits=True)
+    torch.testing.assert_close(found, expected.loss)
+    assert several.isfinite()
+    learned = expected.logits[0, -4:-1].log_softmax(-1)[range(3), row["labels"][-3:]].mean()
+    assert bool(found + learned > 0.1) is (coefficient > 0)
