@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from getpass import getuser
 from pathlib import Path
 from time import monotonic, sleep
 from urllib.request import getproxies
@@ -105,7 +106,7 @@ def prepare() -> None:
     """Make the environment that all child processes inherit. Each command begins with it, before it imports a library.
 
     Telemetry is switched off, servers of this host are asked without a proxy, and what was meant for another program is
-    dropped. Signs that a terminal cannot show become question marks.
+    dropped. A user without a name is called by its number, and signs that a terminal cannot show become question marks.
     """
     os.environ.update(SILENT)
     for name in [name for name, value in os.environ.items() if of_another(name, value)]:
@@ -113,6 +114,10 @@ def prepare() -> None:
     if getproxies():
         names = [*os.environ.get("no_proxy", os.environ.get("NO_PROXY", "")).split(","), *LOOPBACK]
         os.environ["no_proxy"] = os.environ["NO_PROXY"] = ",".join(dict.fromkeys(filter(None, names)))
+    try:
+        getuser()
+    except (KeyError, OSError):  # as in a container that runs with any number; DVC and others want a name
+        os.environ["LOGNAME"] = str(os.getuid())
     take_any_text()
 
 
@@ -120,11 +125,12 @@ def of_another(name: str, value: str) -> bool:
     """Whether a variable is meant for another program, and would change what a stage does.
 
     A git hook names its own repository. A cluster's scheduler sets ranks; torchrun alone says which processes train
-    together. Kubernetes names services: `VLLM_PORT=tcp://10.0.0.1:8000` would be read as a setting of vLLM.
+    together. Kubernetes names services: `VLLM_PORT=tcp://10.0.0.1:8000` would be read as a setting of vLLM. DVC has the
+    user's shell run commands, which may be one that refuses, or reads them otherwise; without, it has `sh` do so.
     """
     if name in RANKS:
         return not is_member()
-    return name in OF_HOOKS or name.startswith(OF_LAUNCHERS) or (name.endswith("_PORT") and "://" in value)
+    return name in (*OF_HOOKS, "SHELL") or name.startswith(OF_LAUNCHERS) or (name.endswith("_PORT") and "://" in value)
 
 
 def use_host(root: Path) -> None:

@@ -26,3 +26,10 @@ def test_nothing_that_is_meant_for_another_program_reaches_a_stage(
     assert done.returncode == 0, done.stdout + done.stderr
     seen = json.loads((ship.root / "data/base/variables.json").read_text("utf-8"))
     assert not FOR_OTHERS.keys() & seen.keys()
+
+
+def test_a_shell_that_refuses_to_run_commands_is_not_asked(repository: Callable[[str], Repository]) -> None:
+    ship = repository(BASE_ALONE)
+    ship.write("stages/base.py", TELLING)
+    done = ship.run("flows", "pipeline", SHELL="/bin/false", **WITHOUT_MLFLOW)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from getpass import getuser
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -122,6 +123,7 @@ FOR_OTHERS = {
     **dict.fromkeys(OF_GIT_HOOKS, "/elsewhere"),
     **dict.fromkeys([*OF_SCHEDULERS, *OF_MPI, *OF_ACCELERATE], "2"),
     **dict.fromkeys(OF_KUBERNETES, "tcp://10.0.0.1:8000"),
+    "SHELL": "/bin/sh",
 }
 
 
@@ -145,6 +147,14 @@ def test_what_the_user_means_for_a_stage_is_kept(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv(name, "8000")
     environment.prepare()
     assert os.environ[name] == "8000"
+
+
+def test_a_user_without_a_name_is_called_by_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 54321)  # whom no file knows
+    environment.prepare()
+    assert getuser() == "54321"
 
 
 @pytest.mark.parametrize("name", SILENT)

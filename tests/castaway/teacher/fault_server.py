@@ -4,6 +4,7 @@ It prints its port, by default a free one. The model's name says how it behaves,
 one, the last one stays. GET /asked returns all questions that it got.
 """
 
+import gzip
 import json
 import sys
 import threading
@@ -129,6 +130,9 @@ class Handler(BaseHTTPRequestHandler):
             self._answer(question, FORMS[word](json.dumps(verdict(question))))
         elif word == "alias":
             self._answer(question, json.dumps(verdict(question)), model="somebody-else")
+        elif word == "gzip":
+            body = {"model": word, "choices": [{"message": {"content": json.dumps(verdict(question))}}]}
+            self._send(200, gzip.compress(json.dumps(body).encode()), {"content-encoding": "gzip"})
         else:
             self._answer(question, json.dumps(verdict(question, **ODD_VERDICTS.get(word, {}))))
 

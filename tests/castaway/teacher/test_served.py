@@ -93,7 +93,7 @@ def test_a_legal_action_stands_and_an_illegal_one_is_put_right(make: Make) -> No
     assert bad.reasoning == RULES.reason(attempts(ILLEGAL)[0].prompt.observation, bad.action)
 
 
-@pytest.mark.parametrize("form", ["fenced", "thinking", "closing", "parts", "tool", "reasoning"])
+@pytest.mark.parametrize("form", ["fenced", "thinking", "closing", "parts", "tool", "reasoning", "gzip"])
 def test_an_answer_in_another_form_is_used_at_once(make: Make, form: str) -> None:
     teacher = make(form)
     (verdict,) = teacher.judge(attempts(ILLEGAL))
