@@ -27,7 +27,6 @@ import psutil
 from castaway.config.errors import CastawayError
 from castaway.metrics.built import built, stages_of
 from castaway.metrics.markdown import table
-from castaway.processes.environment import idle_cores
 
 ROOT = Path(__file__).parents[1]
 KINDS = ("idle", "busy")
@@ -81,6 +80,13 @@ def measured(kind: str, clone: Path) -> dict[str, Any]:
         "seconds": round(time.monotonic() - began, 3),
         "stages": stage_seconds(clone),
     }
+
+
+def idle_cores() -> float:
+    """How many cores are idle, averaged over a second; other processes and virtual machines count as load."""
+    before, began = psutil.cpu_times().idle, time.monotonic()
+    time.sleep(1)
+    return float(psutil.cpu_times().idle - before) / (time.monotonic() - began)
 
 
 @contextmanager

@@ -41,8 +41,8 @@ LIBRARIES = (
 def preloaded(root: Path, params: Params) -> Iterator[dict[str, str]]:
     """Context in which the process runs; yields the variables with which a stage uses it.
 
-    None is started for a GPU, nor for several threads: how OpenMP's threads wait for each other is settled when it is
-    imported, by the cores that are idle then. Nor if the variable is set: empty, it means that none is wanted.
+    None is started for a GPU, nor for several threads: neither survives a fork. Nor if the variable is set: empty, it
+    means that none is wanted.
     """
     from castaway.processes import environment
     from castaway.processes.groups import Group, guarded

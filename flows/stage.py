@@ -30,7 +30,6 @@ from castaway.metrics import ledger
 from castaway.metrics.built import locked_stages
 from castaway.processes import environment, groups, hardware
 from castaway.processes.environment import revision
-from castaway.processes.host_file import load_host
 from castaway.processes.servers import configured
 from castaway.tasks.environment import held_out_block
 from castaway.tasks.registry import read_params, task_code
@@ -108,8 +107,7 @@ def checked(root: Path, address: str) -> tuple[dvc_stage.DvcStage, Params, hardw
     params = read_params(root / "params.yaml")
     environment.use_host(root)
     # Before DVC is loaded, and numpy with it, which reads some of these variables.
-    together = load_host(environment.main_root(root)).processes(address)
-    environment.settle(params, base_of(params, address), together.nproc_per_node)
+    environment.settle(params, base_of(params, address))
     revision(root)  # git may refuse the repository
     stage = dvc_stage.load(root, address)
     device = hardware.require(stage.device, address)

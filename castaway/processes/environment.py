@@ -14,10 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from getpass import getuser
 from pathlib import Path
-from time import monotonic, sleep
 from urllib.request import getproxies
-
-import psutil
 
 from castaway.config.bases import Base, HubParams
 from castaway.config.errors import CastawayError
@@ -37,8 +34,15 @@ SILENT = {
 }
 """Variables that switch off the telemetry of the tools, and bars for reading a file."""
 
-STEADY = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8", "TOKENIZERS_PARALLELISM": "false"}
-"""Variables for reproducible results; a value that the user has set takes precedence."""
+STEADY = {
+    "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+    "TOKENIZERS_PARALLELISM": "false",
+    # OpenMP's threads wait for each other asleep. Spinning, they save a twentieth of a training's time where each has a
+    # core, and take ten times as long where another process has one of them.
+    "OMP_WAIT_POLICY": "PASSIVE",
+    "GOMP_SPINCOUNT": "0",
+}
+"""Variables for reproducible results and steady speed; a value that the user has set takes precedence."""
 AVX2 = {
     "ATEN_CPU_CAPABILITY": "avx2",
     "MKL_ENABLE_INSTRUCTIONS": "AVX2",
@@ -46,14 +50,6 @@ AVX2 = {
     "OPENBLAS_CORETYPE": "Haswell",
 }
 """Without these, each library uses the widest instructions of the processor, and results differ in rounding."""
-
-ASLEEP = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0"}
-AWAKE = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "100000"}
-"""How OpenMP threads wait for each other between parallel sections: asleep, or spinning for a while.
-
-A section takes less time than waking a thread. Spinning saves a third of a training's time where each thread has a core
-of its own, and makes it ten times as long where threads share a core."""
-WATCHED_SECONDS = 0.5  # how long the idle cores are measured, in seconds
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")  # what no proxy can reach
 OF_HOOKS: tuple[str, ...] = (
@@ -149,10 +145,10 @@ def take_any_text() -> None:
             stream.reconfigure(errors="replace")
 
 
-def settled(params: Params, base: Base | None = None, processes: int = 1) -> dict[str, str]:
+def settled(params: Params, base: Base | None = None) -> dict[str, str]:
     """The variables for reproducible results of `base`; offline too, unless a base model comes from the Hub."""
     limits = {} if base and base.instructions == "all" else AVX2
-    wanted = {**STEADY, **limits, **waiting(params.threads, processes)}
+    wanted = {**STEADY, **limits}
     online = any(isinstance(base, HubParams) for base in params.bases.values())
     return {
         **{name: os.environ.get(name, value) for name, value in wanted.items()},
@@ -161,9 +157,9 @@ def settled(params: Params, base: Base | None = None, processes: int = 1) -> dic
     }
 
 
-def settle(params: Params, base: Base | None = None, processes: int = 1) -> None:
+def settle(params: Params, base: Base | None = None) -> None:
     """Set the variables of `settled`; start afresh if this stage's libraries were imported with others."""
-    os.environ.update(settled(params, base, processes))
+    os.environ.update(settled(params, base))
     if os.environ.pop(IMPORTED, own := fingerprint(os.environ)) != own:
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
@@ -172,18 +168,6 @@ def fingerprint(variables: Mapping[str, str]) -> str:
     """A hash of the variables that a library may read when it is imported."""
     read = sorted(item for item in variables.items() if not item[0].startswith(NEVER_READ))
     return hashlib.sha256(repr(read).encode()).hexdigest()
-
-
-def waiting(threads: int, processes: int) -> dict[str, str]:
-    """How OpenMP threads should wait: spinning only if there is an idle core for every thread of every process."""
-    return AWAKE if threads > 1 and round(idle_cores()) >= threads * processes else ASLEEP
-
-
-def idle_cores() -> float:
-    """How many cores are idle, averaged over `WATCHED_SECONDS`; other processes and virtual machines count as load."""
-    before, began = psutil.cpu_times().idle, monotonic()
-    sleep(WATCHED_SECONDS)
-    return float(psutil.cpu_times().idle - before) / (monotonic() - began)
 
 
 def start_afresh() -> None:

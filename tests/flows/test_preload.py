@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import psutil
 import pytest
 
-from castaway.processes.environment import use_host
+from castaway.processes.environment import prepare, use_host
 from castaway.tasks.registry import read_params
 from flows.preload import SOCKET, preloaded
 from tests.flows.conftest import BASE_ALONE, Repository
@@ -91,6 +91,7 @@ def test_a_forked_stage_ends_with_its_driver_or_its_command(ship: Forking) -> No
 def test_a_stage_that_needs_another_environment_starts_afresh(ship: Forking, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in ship.environment().items():
         monkeypatch.setenv(name, value)
+    prepare()
     use_host(ship.root)
     params = read_params(ship.root / "params.yaml")
     with preloaded(ship.root, params) as variables:

@@ -1,4 +1,4 @@
-"""How a stage's threads wait, what is set for it, and the commit that it runs with."""
+"""What is set for a stage, what is dropped, and the commit that it runs with."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ from sqlalchemy import create_engine
 
 from castaway.config.params import Params
 from castaway.processes import environment
-from castaway.processes.environment import ASLEEP, AVX2, AWAKE, SILENT, STEADY, revision, settle, waiting
+from castaway.processes.environment import AVX2, SILENT, STEADY, revision, settle
 from castaway.processes.servers import free_port
 from castaway.tasks.registry import read_params
 from flows.__main__ import main
@@ -24,17 +24,6 @@ from tests.castaway.command import castaway, refused
 from tests.castaway.figures import save
 from tests.miniature import commit
 from tests.shipped import PARAMS, ROOT
-
-
-@pytest.mark.parametrize(
-    ("idle", "threads", "processes", "expected"),
-    [(1.85, 2, 1, AWAKE), (0.98, 2, 1, ASLEEP), (1.85, 2, 2, ASLEEP), (3.9, 2, 2, AWAKE), (2.0, 1, 1, ASLEEP)],
-)
-def test_threads_wait_awake_where_each_has_a_core(
-    monkeypatch: pytest.MonkeyPatch, idle: float, threads: int, processes: int, expected: dict[str, str]
-) -> None:
-    monkeypatch.setattr(environment, "idle_cores", lambda: idle)
-    assert waiting(threads, processes) == expected
 
 
 def set_by(monkeypatch: pytest.MonkeyPatch, params: Params, address: str) -> dict[str, str]:
