@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from castaway.config.errors import CastawayError
+from castaway.config.mistakes import did_you_mean
 from castaway.config.params import Params
 from castaway.config.yaml_file import flatten
 from castaway.metrics.markdown import table
@@ -45,8 +46,8 @@ def profile_path(name: str, root: Path) -> Path:
     """The file of a profile in `profiles/`, or `name` itself if that is the path of a file of parameters."""
     path = Path(name) if name.endswith(".yaml") else root / FOLDER / f"{name}.yaml"
     if not path.is_file():
-        known = ", ".join(sorted(path.stem for path in (root / FOLDER).glob("*.yaml"))) or "none"
-        raise CastawayError(f"{path} does not exist; name a profile ({known}) or a complete file of parameters")
+        known = sorted(path.stem for path in (root / FOLDER).glob("*.yaml"))
+        raise CastawayError(f"there is no profile or file of parameters {name!r}; {did_you_mean(path.stem, known)}")
     return path
 
 

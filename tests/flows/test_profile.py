@@ -110,9 +110,7 @@ def test_a_run_that_cannot_fit_is_refused_before_anything_is_built(clone: Path) 
 
 
 def test_what_is_missing_is_told_in_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(
-        CastawayError, match=r"profiles/no\.yaml does not exist; name a profile \(none\) or a complete file"
-    ):
+    with pytest.raises(CastawayError, match=r"no profile or file of parameters 'no'; expected one of none"):
         main(tmp_path, "no")
     (tmp_path / "params.yaml").write_text("")
     with pytest.raises(CastawayError, match=r"git cannot list the files in .*; use a git clone"):
