@@ -63,12 +63,16 @@ def instructions(rubric: str) -> str:
 
 # The answer, checked in full although the server was asked for these fields ------------------------------------------
 
+MOST_SAID = 200  # characters of an action
 LONGEST_TEXT = 4000  # characters of an answer that are read; what is longer is refused unread
 
 
 class Answer(Section):
     """A model's opinion of one attempt, in its own words: nothing of it has been checked against the game."""
 
+    said: Annotated[str, Field(max_length=MOST_SAID)] = (
+        ""  # the student's action; a small model compares what it wrote itself
+    )
     valid: bool  # whether it takes the student's action for legal
     action: Annotated[str, Field(max_length=200)]  # what it would have executed
     penalty: float  # by its own scale; see `on_the_scale`
@@ -113,11 +117,20 @@ def parse_answer(text: str) -> Answer:
         raise ValueError(f"{place}: {first['msg'][0].lower()}{first['msg'][1:]}") from None
 
 
-def answer_text(verdict: Verdict) -> str:
-    """A verdict as an answer that the schema allows, written as a server with that schema makes a model write it."""
+def answer_text(verdict: Verdict, said: str) -> str:
+    """A verdict on a reply with the action `said`, as an answer that the schema allows.
+
+    It is written as a server with that schema makes a model write it.
+    """
     tenths = round(10 * verdict.penalty)
     penalty = tenths / 10 if tenths % 10 else tenths // 10
-    fields = {"valid": verdict.valid, "action": verdict.action, "penalty": penalty, "critique": verdict.critique}
+    fields = {
+        "said": said[:MOST_SAID],
+        "valid": verdict.valid,
+        "action": verdict.action,
+        "penalty": penalty,
+        "critique": verdict.critique,
+    }
     return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
 
 
