@@ -4,10 +4,12 @@ Each is a small random model in a folder, as people bring one, which runs throug
 are longer than the windows of its layers. With names it only prints their rows.
 """
 
+import io
 import sys
 import tempfile
 import warnings
 from collections.abc import Mapping
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import torch
@@ -45,7 +47,8 @@ def row_of(name: str, root: Path) -> list[str]:
     model = model_of(name)
     kind = type(model).__name__
     try:
-        clipped = clip_fraction(name, root)
+        with redirect_stdout(io.StringIO()):  # what the trial finds
+            clipped = clip_fraction(name, root)
     except CastawayError as error:  # of the trial in `base`
         return [kind, "-", "-", "-", f"refused: {_reason(error)}"]
     drawn, scored = differences(model)

@@ -39,7 +39,8 @@ def experiment_report(root: Path, address: str, name: str = "") -> str:
     path = experiment_path(root, address)
     if not path.is_file():
         built = [f"{one.stem}@{one.parts[-3]}" for one in sorted(root.glob("data/*/experiments/*.json"))]
-        raise CastawayError(f"{address} has no figures; build it, or {did_you_mean(address, built)}")
+        how = f"`python -m flows experiment {address}` builds it if it is declared"
+        raise CastawayError(f"{address} has no figures: {how}; {did_you_mean(address, built)}")
     if name and name not in (known := from_file(path, figure_names)):
         raise CastawayError(f"{address} has no figure {name!r}; {did_you_mean(name, known)}")
     return str(from_file(path, lambda content: experiment_table(content, name)))

@@ -99,10 +99,8 @@ def label_losses(causal: Any, inputs: Mapping[str, Tensor]) -> tuple[Tensor, Ten
     rows = {name: value for name, value in inputs.items() if name not in ("labels", "lengths")}
     if "lengths" in inputs:
         decoded = causal.get_decoder()(**rows, use_cache=False, output_router_logits=True)
-        before, balance = (
-            decoded.last_hidden_state[lines, columns - 1],
-            _balance_loss(causal, decoded, inputs["lengths"]),
-        )
+        before = decoded.last_hidden_state[lines, columns - 1]
+        balance = _balance_loss(causal, decoded, inputs["lengths"])
     else:
         before = hidden_states_at(causal.get_decoder(), lines, columns - 1, **rows, use_cache=False)
         balance = before.new_zeros(())

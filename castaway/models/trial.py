@@ -135,7 +135,7 @@ def tried_length(model: Any) -> int:
     positions = getattr(config, "max_position_embeddings", None) or LONGEST
     beyond = (positions, window_of(model) + max(ENDS))
     within = [int(length) for length in beyond if length <= affordable]
-    return min(max(SHARED + max(ENDS), *within, 0), positions)
+    return min(max([SHARED + max(ENDS), *within]), positions)
 
 
 def _rows(model: Any) -> list[list[int]]:

@@ -4,7 +4,7 @@ import torch
 
 from castaway.config.errors import CastawayError, first_line
 from castaway.models.tokens import ChatTokenizer
-from castaway.models.trial import require_equal, tried_length
+from castaway.models.trial import REMEDY, require_equal, tried_length
 from castaway.rollout.actor_critic import ActorCritic
 from castaway.rollout.sampling import SamplingRules, sample_replies
 
@@ -30,7 +30,7 @@ def check_sampler(actor: ActorCritic, tokenizer: ChatTokenizer, name: str) -> fl
             pairs = [(prompt, reply.tokens) for prompt, reply in zip(prompts, replies, strict=True)]
             scores = actor.score(actor.batch(pairs), rules.temperature).logprobs
     except Exception as error:  # of whatever class, deep in its code
-        raise CastawayError(f"{name} cannot be sampled from: {first_line(error)}") from error
+        raise CastawayError(f"{name} cannot be sampled from: {first_line(error)}; {REMEDY}") from error
     drawn = torch.tensor([value for reply in replies for value in reply.logprobs])
     read = torch.cat([row[: len(reply.tokens)] for row, reply in zip(scores.float().cpu(), replies, strict=True)])
     difference = (drawn - read).abs().mean().item()

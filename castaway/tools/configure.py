@@ -61,8 +61,7 @@ def _templates(root: Path) -> dict[str, Any]:
     templates: dict[str, Any] = {}
     for path in sorted((root / FOLDER).glob("*.yaml")):
         params = read_params(path)
-        published = path.stem.startswith("published-")  # of one task each, with figures from papers
-        if not published and not any(block.tasks for block in params.bases.values()) and len(params.bases) == 1:
+        if not any(block.tasks for block in params.bases.values()) and len(params.bases) == 1:
             templates[path.stem] = YAML().load(path.read_text("utf-8"))
     if not templates:
         raise CastawayError(f"there are no profiles of models in {root / FOLDER}; run in a clone of the repository")

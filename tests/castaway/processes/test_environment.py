@@ -74,17 +74,11 @@ def test_a_revision_is_dirty_by_code_and_params_not_by_what_stages_write(tmp_pat
     assert revision(tmp_path) == f"{clean}+dirty"
 
 
+OF_USERS = ("GIT_CONFIG", "GIT_NO_REPLACE", "GIT_REPLACE", "GIT_INTERNAL")
 OF_GIT_HOOKS = [
-    "GIT_DIR",
-    "GIT_WORK_TREE",
-    "GIT_IMPLICIT_WORK_TREE",
-    "GIT_COMMON_DIR",
-    "GIT_INDEX_FILE",
-    "GIT_PREFIX",
-    "GIT_OBJECT_DIRECTORY",
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-    "GIT_SHALLOW_FILE",
-    "GIT_GRAFT_FILE",
+    name
+    for name in (environment.git(ROOT, "rev-parse", "--local-env-vars") or "").split()
+    if not name.startswith(OF_USERS)
 ]
 OF_SCHEDULERS = ["RANK", "LOCAL_RANK", "GROUP_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"]
 OF_MPI = [

@@ -36,3 +36,14 @@ def test_a_sampler_that_loses_the_positions_is_refused() -> None:
     actor.causal.get_decoder().register_forward_pre_hook(shift, with_kwargs=True)
     with pytest.raises(CastawayError, match=r"^mine is sampled from otherwise than trained: .* differ by"):
         check_sampler(actor, TOKENIZER, "mine")
+
+
+def test_a_model_that_fails_while_it_is_sampled_from_is_refused_with_the_remedy() -> None:
+    actor = actor_of("llama")
+
+    def fail(*_: Any, **__: Any) -> Any:
+        raise TypeError("this cache has no length")
+
+    actor.causal.get_decoder().register_forward_pre_hook(fail, with_kwargs=True)
+    with pytest.raises(CastawayError, match=r"^mine cannot be sampled from: .*no length; name another model as base"):
+        check_sampler(actor, TOKENIZER, "mine")
