@@ -133,6 +133,6 @@ class Build:
         weights, teacher = self.teacher or weights_of(self.params.teacher), self.params.teacher
         served = serving_for(self.root, step.address, weights, teacher, visible) if weights else nullcontext()
         slot = gpus.occupy(step.device, places, step.address) if on_gpu and in_slots else nullcontext()
+        log = new_log(self.root, step.address)  # while the stage waits, its last run is not shown
         with slot, served:
-            log = new_log(self.root, step.address)
             return run_step(self.root, step, {**visible, **variables}, force=self.force, log=log)

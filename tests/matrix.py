@@ -35,10 +35,10 @@ ABOUT = f"""\
 # Classes of models
 
 Written by `python -m tests.matrix` with transformers {transformers.__version__}: a small random model of each class, in
-float32 on a CPU, with windows of {WINDOW} tokens where it has any. *Drawn* and *scored* are the largest differences of
-log-probabilities, in nats, between replies as they are sampled, or read for training, and a plain pass of transformers
-over each row. *Clipped* is PPO's clip fraction before the first update. `castaway model check FOLDER` says the same of
-a model's own weights, and the stage `base` ends with it.
+float32 on a CPU, with windows of {WINDOW} tokens if it has any. *Drawn* and *scored* are the largest differences, in
+nats, between log-probabilities of replies as they are sampled, or read for training, and those of a plain transformers
+pass over each row. *Clipped* is PPO's clip fraction before the first update. `castaway model check FOLDER` reports the
+same for a model's own weights, and the stage `base` ends with it.
 """
 
 

@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -63,10 +64,13 @@ class Server:
         memory = None if self.kind == "cpu" else memory_of(python)
         command = command_line(self.kind, python, self.serving, memory)
         serving.log.parent.mkdir(parents=True, exist_ok=True)
+        # vLLM's processes leave their sockets behind where temporary files lie.
+        self._temporary = tempfile.TemporaryDirectory(prefix="vllm-", ignore_cleanup_errors=True)
+        environment = {**variables(self.kind, python, serving, key, os.environ), "TMPDIR": self._temporary.name}
         with serving.log.open("wb") as log:
             self.process = subprocess.Popen(
                 command,
-                env=variables(self.kind, python, serving, key, os.environ),
+                env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -115,6 +119,7 @@ class Server:
         # The memory of a GPU is free only after the last process has ended. Signal 0 only asks whether there is one.
         while self._signal(0) and time.monotonic() < end:
             time.sleep(0.02)
+        self._temporary.cleanup()
 
     def _is_healthy(self, client: httpx.Client) -> bool:
         try:

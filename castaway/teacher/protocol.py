@@ -1,4 +1,4 @@
-"""What is said between us and a served teacher: a question, four fields of JSON, and once more if that was no answer.
+"""What is said between us and a served teacher: a question, five fields of JSON, and once more if that was no answer.
 
 Also the store of what was answered, so that nothing is paid for twice.
 """
@@ -63,14 +63,16 @@ def instructions(rubric: str) -> str:
 
 # The answer, checked in full although the server was asked for these fields ------------------------------------------
 
+MOST_SAID = 200  # characters of the student's action that are copied; who copies more is read all the same
 LONGEST_TEXT = 4000  # characters of an answer that are read; what is longer is refused unread
 
 
 class Answer(Section):
     """A model's opinion of one attempt, in its own words: nothing of it has been checked against the game."""
 
-    valid: bool  # whether it takes the student's action for legal
+    said: Annotated[str, Field(json_schema_extra={"maxLength": MOST_SAID})] = ""  # the student's action, copied
     action: Annotated[str, Field(max_length=200)]  # what it would have executed
+    valid: bool  # whether it takes the student's action for legal; after both, a small model has only to compare
     penalty: float  # by its own scale; see `on_the_scale`
     critique: Annotated[str, Field(max_length=500)]  # one sentence
 
@@ -93,6 +95,7 @@ def answer_schema() -> dict[str, Any]:
     properties = Answer.model_json_schema()["properties"]
     for field in properties.values():
         del field["title"]
+        field.pop("default", None)
     tenths = range(0, int(10 * WORST_PENALTY) - 1, -1)
     properties["penalty"]["enum"] = [tenth / 10 if tenth % 10 else tenth // 10 for tenth in tenths]
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
@@ -113,11 +116,20 @@ def parse_answer(text: str) -> Answer:
         raise ValueError(f"{place}: {first['msg'][0].lower()}{first['msg'][1:]}") from None
 
 
-def answer_text(verdict: Verdict) -> str:
-    """A verdict as an answer that the schema allows, written as a server with that schema makes a model write it."""
+def answer_text(verdict: Verdict, said: str) -> str:
+    """A verdict on a reply with the action `said`, as an answer that the schema allows.
+
+    It is written as a server with that schema makes a model write it.
+    """
     tenths = round(10 * verdict.penalty)
     penalty = tenths / 10 if tenths % 10 else tenths // 10
-    fields = {"valid": verdict.valid, "action": verdict.action, "penalty": penalty, "critique": verdict.critique}
+    fields = {
+        "said": said[:MOST_SAID],
+        "action": verdict.action,
+        "valid": verdict.valid,
+        "penalty": penalty,
+        "critique": verdict.critique,
+    }
     return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from castaway.config.errors import CastawayError
 from castaway.config.mistakes import did_you_mean
+from castaway.config.params import Params
 from castaway.config.sections import MergeParams
 from castaway.tasks.registry import read_params
 
@@ -30,6 +31,14 @@ class Weights:
 
     base: Path
     adapters: tuple[Path, ...] = ()
+
+
+def params_with(root: Path, run: str) -> Params:
+    """The parameters of the repository; CastawayError if they have no such run."""
+    params = read_params(root / "params.yaml")
+    if run not in params.tasks:
+        raise CastawayError(f"params.yaml has no run {run!r}; {did_you_mean(run, list(params.tasks))}")
+    return params
 
 
 def weights_of(name: str, root: Path, base: str = "") -> Weights:

@@ -7,6 +7,7 @@ import pytest
 
 from benchmarks import __main__ as benchmarks
 from benchmarks import logging_cost
+from benchmarks.real_model import VLLM, WAYS, vllm
 
 RESULTS = Path(__file__).parents[2] / "benchmarks/results.md"
 
@@ -26,5 +27,10 @@ def test_every_benchmark_runs(
     assert places == sorted(places)
     assert "TRL's GRPOTrainer" in shown and "ours, with values and log-probabilities" in shown
     assert "\n- A step beside TRL's: " in shown[places[-1] :] and "\n- A real model: " in shown[places[-1] :]
+    real = shown[places[-2] : places[-1]].split("\n")
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in real if line.startswith("| ")][1:]
+    assert [row[0] for row in rows] == [name for name, (way, _) in WAYS.items() if way is not vllm or VLLM.is_dir()]
+    assert all(float(row[2].replace(",", "")) > 0 and float(row[4]) > 0.1 for row in rows)
+    assert [row[3] for row in rows if "`generate`" in row[0] or "TRL" in row[0]] == ["1.00", "1.00"]
     # A smoke test says nothing of speed, and leaves nothing.
     assert (RESULTS.read_bytes(), RESULTS.stat().st_mtime_ns) == before

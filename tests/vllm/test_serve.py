@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -23,10 +24,11 @@ from tests.castaway.tools.cli.test_teacher import teacher
 KEY = "a key that nobody is to see"
 
 
-def serve(weights: Path, *options: str) -> subprocess.Popen[str]:
+def serve(weights: Path, *options: str, **variables: str) -> subprocess.Popen[str]:
     arguments = ["teacher", "serve", str(weights), "--port", "0", *options]
     command = [sys.executable, "-m", "castaway.tools.cli.main", *arguments]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(["", *sys.path]), KEY_VARIABLE: KEY}
+    environment |= variables
     return subprocess.Popen(
         command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -40,8 +42,8 @@ def children(parent: int) -> list[int]:
 def test_it_becomes_healthy_answers_check_and_stops_with_nobody_left(
     weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = tmp_path / "log"
-    process = serve(weights, "--model", "judge", "--log", str(log), "--ready", "180")
+    log, temporary = tmp_path / "log", Path(tempfile.mkdtemp())  # a socket's path has at most 107 characters
+    process = serve(weights, "--model", "judge", "--log", str(log), "--ready", "180", TMPDIR=str(temporary))
     guard = threading.Timer(240, process.kill)
     guard.start()
     try:
@@ -61,6 +63,7 @@ def test_it_becomes_healthy_answers_check_and_stops_with_nobody_left(
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0 and process.stdout.read() == "stopped\n"
         assert group_of(leader) == [] and KEY not in log.read_text()
+        temporary.rmdir()  # nothing is left there
     finally:
         guard.cancel()
         process.send_signal(signal.SIGTERM)

@@ -37,7 +37,7 @@ class Judged:
 
     @property
     def answer(self) -> str:
-        return answer_text(self.verdict)
+        return answer_text(self.verdict, self.attempt.reply.action)
 
 
 class JudgingRules:

@@ -12,7 +12,7 @@ from castaway.tools.cli.look import write_or_print
 task = group("Create a task of your own, and check it.")
 model = group("Check a model of your own.")
 marooned = group("Play, serve and measure MAROONED; print its rules.")
-openspiel = group("Explain a task id of OpenSpiel.")
+openspiel = group("Explain a task id of OpenSpiel; say how much can be won against a model.")
 
 Rendering = Literal["full", "compact"]
 ScenarioName = Annotated[str, typer.Option(help="A scenario of MAROONED.")]
@@ -167,3 +167,28 @@ def explain(task_id: Annotated[int, typer.Argument(help="An id of the task opens
         typer.echo(describe(episode_of(task_id)))
     except ValueError as error:
         raise CastawayError(str(error)) from None
+
+
+@openspiel.command()
+def exploitability(
+    model: Annotated[str, typer.Argument(help="A model's folder, or STAGE@RUN such as merge@openspiel.")],
+    run: Annotated[str, typer.Option(help="The run whose settings of sampling are used.")] = "openspiel",
+    game: Annotated[str, typer.Option(help="kuhn_poker or leduc_poker.")] = "leduc_poker",
+    replies: Annotated[int, typer.Option(min=1, help="How often it is asked in each situation.")] = 64,
+    root: Root = Path(),
+) -> None:
+    """Print what opponents who know a model would win from it.
+
+    Example: `castaway openspiel exploitability merge@openspiel --game leduc_poker --replies 64`. It is asked in each of
+    936 situations in Leduc poker, 12 in Kuhn poker. Few replies overstate it.
+    """
+    from castaway.tools.weights import params_with, weights_of
+
+    params = params_with(root, run)
+    if params.tasks[run].task != "openspiel":
+        raise CastawayError(f"{run} is a run of {params.tasks[run].task}, and this is about games of OpenSpiel")
+    weights = weights_of(model, root)
+
+    from castaway.tools.openspiel.exploit import exploitability_table
+
+    typer.echo(exploitability_table(weights, root, params, run, game, replies))

@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from castaway.config.errors import CastawayError
 from castaway.tools.cli import Root
 from castaway.tools.cli.look import write_page
 
@@ -32,13 +31,9 @@ def evaluate(
     intervals beside a random player and the expert. Held-out blocks are never played: those are for the stage
     `evaluate` alone. The ids are those that settings are chosen on, so these figures are no final result.
     """
-    from castaway.config.mistakes import did_you_mean
-    from castaway.tasks.registry import read_params
-    from castaway.tools.weights import weights_of
+    from castaway.tools.weights import params_with, weights_of
 
-    params = read_params(root / "params.yaml")
-    if run not in params.tasks:
-        raise CastawayError(f"params.yaml has no run {run!r}; {did_you_mean(run, list(params.tasks))}")
+    params = params_with(root, run)
     weights = weights_of(model, root, base)
 
     from castaway.tools import evaluation

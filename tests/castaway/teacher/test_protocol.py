@@ -48,6 +48,7 @@ class Clock:
 )
 def test_an_answer_of_the_wrong_shape_is_refused_by_name(change: dict[str, object], complaint: str) -> None:
     assert parse_answer(json.dumps(GOOD)) == Answer(**GOOD)
+    assert parse_answer(json.dumps({"said": "x" * 300, **GOOD})).said == "x" * 300
     with pytest.raises(ValueError, match=complaint):
         parse_answer(json.dumps({**GOOD, **change}))
 

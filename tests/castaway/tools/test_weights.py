@@ -130,3 +130,15 @@ def test_an_adapter_of_a_deeper_model_is_refused(root: Path, tmp_path: Path) -> 
     tokenizer.save(tmp_path / "shallow")
     said = told(castaway(*EVALUATE, "adapter", "--base", f"{tmp_path}/shallow", at=root))
     assert "adapter is no adapter of LlamaForCausalLM in this size" in said
+
+
+def test_what_can_be_won_from_a_model_stands_beside_what_can_be_won_from_others(root: Path) -> None:
+    exploitability = ("openspiel", "exploitability", "model", "--replies", "1", "--game")
+    shown = castaway(*exploitability, "kuhn_poker", at=root)
+    assert shown.exit_code == 0, shown.stderr
+    values = {row.split("|")[1].strip(): float(row.split("|")[2]) for row in shown.stdout.splitlines()[2:]}
+    # Of an untrained model no reply is valid, and the environment draws a move.
+    assert values == {"model": 0.92, "random player": 0.92, "first move": 2.0, "last move": 0.67, "expert": 0.5}
+    for options, said in ((("kuhn",), "did you mean kuhn_poker?"), (("kuhn_poker", "--run", "strictbot"), "strictbot")):
+        refused = castaway(*exploitability, *options, at=root)
+        assert refused.exit_code == 2 and said in told(refused)

@@ -49,7 +49,7 @@ def test_a_target_is_the_verdict_of_the_rules_as_the_schema_allows_it(run: str) 
     for prompt, reply in turns:
         text = reply_text(demonstration(prompt.messages, str(reply), prompt.role)["completion"])
         answer, judged = parse_answer(text), prompt.observation
-        assert dispute(answer, judged.verdict) is None
+        assert dispute(answer, judged.verdict) is None and answer.said == judged.attempt.reply.action[:200]
         assert list(json.loads(text)) == schema["required"]
         assert answer.penalty in schema["properties"]["penalty"]["enum"]
         assert prompt.messages == tuple(question(rubric, rules, judged.attempt))
