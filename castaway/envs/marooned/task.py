@@ -91,11 +91,11 @@ class Marooned(Task[MaroonedParams]):
     def situation(self, prompt: Prompt) -> str:
         """The role, and whether it is a turn to vote in: one in seven is, and there is seldom reason to.
 
-        In the whole repertoire also whether an action beside work is due: those are rare.
+        In the whole repertoire what the expert does: on a long way most sailors walk or wait.
         """
-        observation = prompt.observation
-        kind = f"{prompt.role} {'votes' if observation.phase.vote else 'works'}"
-        return f"{kind} in company" if beside_work(observation) != REST else kind
+        if self.game.repertoire == "whole":
+            return f"{prompt.role} {self.expert(prompt).action.partition(' ')[0]}"
+        return f"{prompt.role} {'votes' if prompt.observation.phase.vote else 'works'}"
 
     def practice(self, observation: Observation, random: Random, count: int) -> list[Reply]:
         """At most `count` replies with different aims, in random order. They need not be legal or good."""

@@ -151,7 +151,7 @@ def test_every_verb_is_learned_and_in_the_core_none_but_the_usual(scenario: str)
     assert set(FORMS) - typed["whole"].keys() <= ({"CLIMB", "DROP", "VOTE"} if scenario == "skiff" else set())
 
 
-def test_what_is_due_beside_work_is_a_situation_of_its_own() -> None:
+def test_what_the_expert_does_is_the_situation_of_the_whole_repertoire() -> None:
     task = Marooned(MaroonedParams(scenario="classic", rendering="compact", traitor_share=0.5, repertoire="whole"))
     environment, table = task.make(), scattered()
     ill, healer = table.colonists[:2]
@@ -159,7 +159,7 @@ def test_what_is_due_beside_work_is_a_situation_of_its_own() -> None:
     ill.poisoned_on, table.world.day = 1, 2
     table.put(healer, ill.place, antidote_herb=1)
     prompts.append(environment.prompt_of(table.observation(healer.name)))
-    assert [task.situation(prompt) for prompt in prompts] == ["colonist works", "colonist works in company"]
+    assert [task.situation(prompt) for prompt in prompts] == ["colonist MOVE", "colonist USE_ANTIDOTE"]
     assert str(beside_work(prompts[1].observation).action) == f"USE_ANTIDOTE {ill.name}"
     assert f"ill {ill.name} here 0" in prompts[1].messages[1]["content"]
     assert environment.rules.reason(prompts[1].observation, f"USE_ANTIDOTE {ill.name}") == "cure"
