@@ -59,7 +59,7 @@ HEADLINE = {
 DRAWN = [f"{rate}{end}" for rate in ("success_rate", "invalid_rate") for end in ("", "_low", "_high")]
 """The figures that are drawn by policy: 0 is the base model, 3 the final policy."""
 
-PART = 4
+PART = 10
 """The base model plays one in so many episodes: its replies are the longest, and it is far from all others."""
 
 Results = dict[str, tuple[dict[str, Any], list[Played]]]  # the metrics and the episodes of each player, by name

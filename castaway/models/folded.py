@@ -144,7 +144,7 @@ def _forward(layer: LoraLinear) -> Callable[[Tensor], Tensor]:
     scale = float(layer.scaling[name])
     if weight.dtype is torch.float32:
         whole = torch.addmm(weight, up.detach(), down.detach(), alpha=scale)
-        if whole.numel() >= LARGE and torch.is_inference_mode_enabled():
+        if torch.is_inference_mode_enabled():
             return fixed_product(whole, bias)
         return lambda inputs: _FoldedLinear.apply(inputs, whole, bias, down, up, scale)
     if not torch.is_inference_mode_enabled():

@@ -24,7 +24,8 @@ def rotate(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Query and key (batch, heads, tokens, size), rotated; `cos` and `sin` are (batch, tokens, size)."""
     cos, sin = cos.unsqueeze(unsqueeze_dim), sin.unsqueeze(unsqueeze_dim)
-    return _Rotation.apply(query, cos, sin), _Rotation.apply(key, cos, sin)
+    turn: Any = _Rotation.apply if torch.is_grad_enabled() else _turned
+    return turn(query, cos, sin), turn(key, cos, sin)
 
 
 class _Rotation(torch.autograd.Function):
