@@ -96,7 +96,7 @@ def who_wins(wins: Sequence[str]) -> str:
 def real_model(folder: Path, quick: bool) -> str:
     """The tables of a real model; where it was not built, of random weights of its sizes, which are as fast."""
     threads = read_params(HERE.parent / "profiles" / f"{PROFILE}.yaml").threads
-    count, name = (2 if quick else 32), "SmolLM2-135M-Instruct" if folder == BUILT else folder.name
+    count, name = (2 if quick else 16), "SmolLM2-135M-Instruct" if folder == BUILT else folder.name
     with tempfile.TemporaryDirectory(prefix="castaway-bench-") as scratch:
         if not (folder / "config.json").is_file():
             folder, name = Path(scratch), "Random weights of SmolLM2-135M's sizes, which are as fast"

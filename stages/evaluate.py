@@ -59,6 +59,9 @@ HEADLINE = {
 DRAWN = [f"{rate}{end}" for rate in ("success_rate", "invalid_rate") for end in ("", "_low", "_high")]
 """The figures that are drawn by policy: 0 is the base model, 3 the final policy."""
 
+PART = 10
+"""The base model plays one in so many episodes: its replies are the longest, and it is far from all others."""
+
 Results = dict[str, tuple[dict[str, Any], list[Played]]]  # the metrics and the episodes of each player, by name
 
 
@@ -68,7 +71,8 @@ def run(context: Context) -> dict[str, Any]:
     processes = context.processes if context.params.evaluate.sampler == "in_process" else 1
     metrics: dict[str, Any] = {}
     played: dict[str, list[Played]] = {}
-    for results in side_by_side(play_share, context.silent(), len(POLICIES) + len(SCRIPTED), processes):
+    jobs = len(POLICIES) + len(SCRIPTED) + len(task.yardsticks())
+    for results in side_by_side(play_share, context.silent(), jobs, processes):
         for name, (figures, episodes) in results.items():
             metrics[name], played[name] = figures, episodes
             if name in POLICIES:
@@ -79,7 +83,7 @@ def run(context: Context) -> dict[str, Any]:
         for one in all_
     )
     outcomes.write_outcomes(context.output / outcomes.FILE, rows)
-    for name, figures in task.compare(played).items():
+    for name, figures in task.compare({name: episodes for name, episodes in played.items() if name != "base"}).items():
         metrics[name] = {**metrics.get(name, {}), **figures}
     return metrics
 
@@ -88,13 +92,13 @@ def play_share(context: Context, share: Share) -> dict[int, Results]:
     """Play with those policies that no other process plays with; returns the results by the policy's number."""
     seed_everything(context.params.seed, context.params.threads)
     task = task_of(context.params, context.run)
-    tasks, unseen = held_out_tasks(context, task)
+    whole, part = held_out_tasks(context, task), held_out_tasks(context, task, PART)
     rows = read_rows(context.folder("dataset") / "demonstrations.jsonl", DEMONSTRATIONS)
     demonstrated, (seat, *_) = {text_of(row["prompt"]) for row in rows}, task.evaluation_seats
-    rounds = len(POLICIES) + len(SCRIPTED) + (len(CHOSEN_FROM) if context.params.evaluate.best_of > 1 else 0)
+    rounds = len(POLICIES) - 1 + len(SCRIPTED) + (len(CHOSEN_FROM) if context.params.evaluate.best_of > 1 else 0)
     results: dict[int, Results] = {}
     with (
-        tqdm(total=rounds * len(tasks + unseen), desc="evaluate", unit="episode", disable=share.helps) as bar,
+        tqdm(total=_count(part) + rounds * _count(whole), desc="evaluate", unit="episode", disable=share.helps) as bar,
         # Closed here even if an episode fails: otherwise a server would go on running.
         closing(_players(context, task)) as players,
     ):
@@ -103,6 +107,7 @@ def play_share(context: Context, share: Share) -> dict[int, Results]:
                 continue
             results[number] = {}
             for name, policy in together.items():
+                tasks, unseen = part if name == "base" else whole
                 all_episodes = play_episodes(
                     task.make,
                     tasks + unseen,
@@ -121,6 +126,9 @@ def play_share(context: Context, share: Share) -> dict[int, Results]:
                 for episode in episodes[: context.params.evaluate.replays]:
                     path = context.output / name / f"{episode.task_id}.jsonl"
                     write_episode(path, episode.task_id, episode.seat, episode.outcome, episode.snapshots)
+    for number, (name, play) in enumerate(task.yardsticks().items(), start=len(POLICIES) + len(SCRIPTED)):
+        if share.take(number):
+            results[number] = {name: ({}, [play(*one) for one in whole[0]])}
     return results
 
 
@@ -128,15 +136,23 @@ def _answers(policy: Policy) -> Callable[[Sequence[Prompt]], Sequence[str]]:
     return lambda prompts: [generation.text for generation in policy(prompts)]
 
 
-def held_out_tasks(context: Context, task: Task[Any]) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
-    """Ids and seats: those held out, and those of situations unlike any in training, in the main seat, if there are."""
+Tasks = tuple[list[tuple[int, str]], list[tuple[int, str]]]
+"""Ids and seats: those held out, and those of situations unlike any in training, in the main seat, if there are."""
+
+
+def held_out_tasks(context: Context, task: Task[Any], part: int = 1) -> Tasks:
+    """What is played; of each kind one in `part`, the first ones."""
     params, unseen = context.params.evaluate, task.unseen_ids()
-    counts = evaluation_episodes(params, task.evaluation_seats)
+    counts = {seat: -(-count // part) for seat, count in evaluation_episodes(params, task.evaluation_seats).items()}
     block = held_out_block(params.block, context.params.seed)
     ids = held_out_ids(task.training_ids(), block, max(counts.values()))
-    further = held_out_ids(unseen, block, params.further_episodes) if unseen else []
+    further = held_out_ids(unseen, block, -(-params.further_episodes // part)) if unseen else []
     tasks = [(task_id, seat) for seat, count in counts.items() for task_id in ids[:count]]
     return tasks, [(task_id, task.evaluation_seats[0]) for task_id in further]
+
+
+def _count(tasks: Tasks) -> int:
+    return sum(map(len, tasks))
 
 
 SCRIPTED = ("demonstrators", "expert", "random")

@@ -14,6 +14,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from castaway.config.bases import BaseTextParams
 from castaway.config.sections import BaseParams
+from castaway.models.rotary import use_in_llama
 from castaway.tasks.draws import place_of
 from castaway.tasks.environment import Message, Prompt, ids_in_a_row
 from castaway.tasks.registry import load_task
@@ -88,6 +89,7 @@ def new_model(params: BaseParams, tokenizer: PreTrainedTokenizerFast) -> LlamaFo
         eos_token_id=tokenizer.eos_token_id,
         bos_token_id=None,
     )
+    use_in_llama()
     return LlamaForCausalLM(config)
 
 

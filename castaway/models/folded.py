@@ -24,6 +24,7 @@ import torch
 from peft.tuners.lora import Linear as LoraLinear
 from torch import Tensor, nn
 
+from castaway.models.modules import is_checkpointing, modules_of
 from castaway.models.products import LARGE, fixed_product, forward_of, product
 
 
@@ -87,11 +88,11 @@ def folded(model: nn.Module) -> Iterator[None]:
     training, since the backward pass computes the layers again after this context, and layers in bfloat16 are left to
     PEFT in every pass, so that training rounds as scoring does.
     """
-    checkpointing = getattr(model, "is_activation_checkpointing", False)
+    checkpointing = is_checkpointing(model)
     precisions = (torch.float32,) if checkpointing else PRECISIONS
     layers = [
         module
-        for module in ([] if checkpointing and torch.is_grad_enabled() else model.modules())
+        for module in ([] if checkpointing and torch.is_grad_enabled() else modules_of(model))
         if isinstance(module, LoraLinear) and "forward" not in vars(module) and _can_be_folded(module, precisions)
     ]
     with ExitStack() as stack:
@@ -143,7 +144,7 @@ def _forward(layer: LoraLinear) -> Callable[[Tensor], Tensor]:
     scale = float(layer.scaling[name])
     if weight.dtype is torch.float32:
         whole = torch.addmm(weight, up.detach(), down.detach(), alpha=scale)
-        if whole.numel() >= LARGE and torch.is_inference_mode_enabled():
+        if torch.is_inference_mode_enabled():
             return fixed_product(whole, bias)
         return lambda inputs: _FoldedLinear.apply(inputs, whole, bias, down, up, scale)
     if not torch.is_inference_mode_enabled():

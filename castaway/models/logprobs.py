@@ -14,6 +14,7 @@ from torch.nn.functional import cross_entropy
 from torch.utils.checkpoint import checkpoint
 from transformers.modeling_outputs import MoeModelOutputWithPast
 
+from castaway.models.modules import is_checkpointing
 from castaway.models.products import float32_head, forward_of
 
 CHUNK = 2**25
@@ -31,7 +32,7 @@ def hidden_states_at(decoder: Any, lines: Tensor, columns: Tensor, **inputs: Any
     computed again during the backward pass, and must be the same as before.
     """
     block: Any = decoder.layers[-1] if hasattr(decoder, "layers") else None  # GPT-2 calls its own `h`
-    again = decoder.training and getattr(decoder, "is_activation_checkpointing", False) and torch.is_grad_enabled()
+    again = decoder.training and torch.is_grad_enabled() and is_checkpointing(decoder)
     # FSDP gives a block that it shards a class of its own.
     if type(block).__name__.removeprefix("FSDP") not in KNOWN_BLOCKS or again:
         states: Tensor = decoder(**inputs).last_hidden_state[lines, columns]

@@ -17,10 +17,12 @@ from castaway.config.bases import Dtype
 from castaway.config.errors import CastawayError, first_line
 from castaway.config.sections import LoraParams
 from castaway.models.four_bit import load_four_bit
+from castaway.models.rotary import use_in_llama
 
 
 def load_model(base: Path, adapters: Sequence[Path] = (), dtype: Dtype = "float32") -> PreTrainedModel:
     """The base model with the adapters merged into its weights, in their order; in 4 bits they stay separate."""
+    use_in_llama()
     if dtype == "nf4":
         return load_four_bit(base, adapters)
     model = AutoModelForCausalLM.from_pretrained(base, dtype=getattr(torch, dtype))

@@ -16,6 +16,7 @@ DAY = datetime(2024, 7, 26)
 SETTINGS: dict[str, Any] = {"enable_thinking": False, "date_string": "26 Jul 2024", "strftime_now": DAY.strftime}
 """For every template: without them Qwen3's would begin a train of thought, and others write today's date."""
 KEPT = 2_000_000  # tokens of prompts that are kept: of the order of 50 MB
+REPLIES = 20_000  # replies that are kept: in a game, the same few thousand come again and again
 FORMS = ((False, True), (False, False), (True, True), (True, False))
 """How a template may take messages: whether content in parts, and whether a system message."""
 MARK = "castaway-reply"  # a reply that is rendered once, to find out what the template writes after a reply
@@ -38,6 +39,7 @@ class ChatTokenizer:
         self.tokenizer = tokenizer
         self._known: dict[tuple[tuple[str, str], ...], list[int]] = {}
         self._kept = 0
+        self._replies: dict[str, list[int]] = {}
         if not tokenizer.chat_template:
             raise CastawayError(f"the tokenizer {tokenizer.name_or_path!r} has no chat template; use an instruct model")
         self._find_form()
@@ -83,7 +85,13 @@ class ChatTokenizer:
         return max(len(self.prompt(messages)) for messages in prompts)
 
     def reply(self, text: str) -> list[int]:
-        return self._encode(text + self._ending)
+        """The token ids of a reply, with the stop token; some are kept."""
+        tokens = self._replies.get(text)
+        if tokens is None:
+            tokens = self._encode(text + self._ending)
+            if len(self._replies) < REPLIES:
+                self._replies[text] = tokens
+        return tokens.copy()
 
     def piece(self, text: str) -> list[int]:
         """The token ids of the beginning of a reply, without a stop token."""

@@ -22,6 +22,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from castaway.models.folded import folded
 from castaway.models.logprobs import by_chunks, hidden_states_at, next_token_logits, token_scores
+from castaway.models.modules import is_checkpointing, modules_of
 from castaway.models.policy import save_adapter, using
 from castaway.models.products import use_for_head
 from castaway.models.rows import Rows, window_of
@@ -117,8 +118,8 @@ class ActorCritic(nn.Module):
         The models of transformers do it in training mode only, and keep no keys and values then, which sampling needs.
         What is in a layer stays as it was: in training mode it would drop out, and sampling did not.
         """
-        on = torch.is_grad_enabled() and self.causal.is_activation_checkpointing
-        layers = [one for one in self.causal.modules() if on and isinstance(one, GradientCheckpointingLayer)]
+        on = torch.is_grad_enabled() and is_checkpointing(self.causal)
+        layers = [one for one in (modules_of(self.causal) if on else ()) if isinstance(one, GradientCheckpointingLayer)]
         for layer in layers:
             layer.training = True
         try:

@@ -196,6 +196,13 @@ class Task(ABC, Generic[Game]):
         """More figures of a policy, which need no episodes: `answers` gives its replies to prompts."""
         return {}
 
+    def yardsticks(self) -> Mapping[str, Callable[[int, str], Played]]:
+        """Further players for `compare`, which read no prompts, such as a search: each plays out an id in a seat."""
+        return {}
+
     def compare(self, played: Mapping[str, Sequence[Played]]) -> dict[str, Any]:
-        """Figures that compare policies on the same episodes in the same order: `{"final": {"gap_closed": 0.8}}`."""
+        """Figures that compare players on the same episodes in the same order: `{"final": {"gap_closed": 0.8}}`.
+
+        `played` has each policy but the base model, the scripted players and the `yardsticks`.
+        """
         return {}

@@ -1,7 +1,8 @@
 """Games of OpenSpiel as a task: players, curriculum, preference pairs, and comparison with a tree search."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -9,7 +10,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from castaway.config.errors import CastawayError
 from castaway.config.section import Fraction, PositiveInteger, Section
 from castaway.envs.openspiel import players
-from castaway.envs.openspiel.comparison import CEILING, FLOOR, comparison
+from castaway.envs.openspiel.comparison import CEILING, comparison
 from castaway.envs.openspiel.environment import OpenSpielEnvironment
 from castaway.envs.openspiel.exploitability import TIMES, Answers, of_answers
 from castaway.envs.openspiel.games import GAMES
@@ -131,13 +132,10 @@ class OpenSpiel(Task[OpenSpielParams]):
             if (times := TIMES.get((game.name, variant)))
         }
 
+    def yardsticks(self) -> Mapping[str, Callable[[int, str], Played]]:
+        """A long search, against which the gap is measured."""
+        return {CEILING: partial(self.make().play_out, CEILING)}
+
     def compare(self, played: Mapping[str, Sequence[Played]]) -> dict[str, Any]:
         """The share of the gap between a random player and a long search that each policy closes: overall, per game."""
-        # Every policy played the same episodes, so those of the first one are repeated.
-        environment, episodes = self.make(), next(iter(played.values()))
-        others = {
-            name: [environment.play_out(name, one.task_id, one.seat) for one in episodes]
-            for name in (FLOOR, CEILING)
-            if name not in played
-        }
-        return comparison({**played, **others}, self.evaluation_seats[0])
+        return comparison(played, self.evaluation_seats[0])

@@ -206,7 +206,8 @@ def question_of(asked: str, fact: str) -> Question:
     if known := bank().find(asked, fact):
         return known
     core, kind, size = core_of(asked), kind_by_rule(asked, fact), len(value_of(fact).split(" "))
-    words = [word for word in bank().vocabulary if word not in fact.split(" ")]
+    said = set(fact.split(" "))
+    words = [word for word in bank().vocabulary if word not in said]
     claimed = core.split(" ")[-size - 1 if core.endswith(f" not {value_of(fact)}") else -size :]
     if kind not in ("factual error", "misconception"):
         claimed = [words[text_hash(f"{asked} {place}", len(words))] for place in range(size)]

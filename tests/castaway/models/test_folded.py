@@ -150,7 +150,7 @@ def test_a_contribution_smaller_than_the_rounding_of_the_weights_is_not_lost() -
 
 def test_with_gradient_checkpointing_the_layers_are_left_to_peft() -> None:
     model, _ = in_bfloat16(24, up=0.3)
-    model.get_base_model().is_activation_checkpointing = True
+    model.get_base_model().gradient_checkpointing = True
     for context in (torch.enable_grad(), torch.no_grad(), torch.inference_mode()):
         with context, folded(model):
             assert "forward" not in vars(model.get_base_model().first)

@@ -61,7 +61,9 @@ def test_a_task_reports_numbers_of_what_was_played(task: Task[Any]) -> None:
     figures = task.report([one.outcome for one in played], [False] * 3)
     assert all(isinstance(value, int | float) for value in figures.values())
     assert all(f"{name.removesuffix('_low')}_high" in figures for name in figures if name.endswith("_low"))
-    beside = task.compare({"final": played})
+    asked = [(one.task_id, one.seat) for one in played]
+    yardsticks = {name: [play(*one) for one in asked] for name, play in task.yardsticks().items()}
+    beside = task.compare({"final": played, "random": played, **yardsticks})
     assert all(isinstance(name, str) and isinstance(found, dict) for name, found in beside.items())
 
 
