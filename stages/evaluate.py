@@ -3,9 +3,9 @@
     python -m flows evaluate@marooned
 
 There is no teacher: an invalid reply is replaced by the task's idle action. For comparison the demonstrators, the
-expert and a player that draws legal actions play the same ids. If `best_of` is above 1, the SFT and the final policy
-also play with best-of-n sampling: the reward model chooses among n replies. With `sampler: vllm` a server draws all
-replies: first one of the base model, then one of the others.
+expert and a player that draws legal actions play the same ids; the base model plays the first tenth of them. If
+`best_of` is above 1, the SFT and the final policy also play with best-of-n sampling: the reward model chooses among n
+replies. With `sampler: vllm` a server draws all replies: first one of the base model, then one of the others.
 
 On the CPU several processes play in parallel, each another policy, whose result does not depend on it.
 """
@@ -60,7 +60,7 @@ DRAWN = [f"{rate}{end}" for rate in ("success_rate", "invalid_rate") for end in 
 """The figures that are drawn by policy: 0 is the base model, 3 the final policy."""
 
 PART = 10
-"""The base model plays one in so many episodes: its replies are the longest, and it is far from all others."""
+"""The base model plays one in so many episodes: its replies are the longest, and no claim rests on it."""
 
 Results = dict[str, tuple[dict[str, Any], list[Played]]]  # the metrics and the episodes of each player, by name
 
